@@ -32,13 +32,13 @@ from models.base import Pytree
 CAPACITY = 256  # records kept on the device between two visits of the host
 CAPACITY_BYTES = 2**26
 REPLICA_BYTES = 2**30  # of data, over all devices
-CHUNK_SECONDS = 0.25  # how often the host looks in: progress, Ctrl-C
+CHUNK_SECONDS = 0.25  # between two visits of the host: progress, Ctrl-C
 
 Step = Callable[[Any, Pytree, Array, Pytree], tuple[Pytree, Pytree, Array]]
 
 
 class Run(NamedTuple):
-    """What the driver returns: the last state, the records (chain, step, ...), and the clock."""
+    """The result of the driver: the last state, the records (chain, step, ...), and the clock."""
 
     state: Pytree
     records: Pytree
@@ -104,8 +104,8 @@ def advance(
 
     if num_devices > 1:
         by_chain, shared = PartitionSpec("chain"), PartitionSpec()
-        given = (shared, by_chain, by_chain, shared, shared)
-        loop = jax.shard_map(loop, mesh=_mesh(num_devices), in_specs=given, out_specs=by_chain, check_vma=False)
+        specs = (shared, by_chain, by_chain, shared, shared)
+        loop = jax.shard_map(loop, mesh=_mesh(num_devices), in_specs=specs, out_specs=by_chain, check_vma=False)
     return loop(arrays, keys, state, first, count)
 
 
@@ -128,9 +128,9 @@ def drive(
     """Run ``num_steps`` steps of all chains (the leading axis of ``state``) and collect their records.
 
     ``first`` numbers the first step, and its random numbers with it. ``keep=False`` drops the records, as of a warm-up.
-    ``watch`` says what the user sees of the chains meanwhile. A run goes on from its ``checkpoint`` where that file exists, and
-    ends early by Ctrl-C (`inference.runtime.loop`). ``lockstep`` says that steps take equally long in all chains. Such chains
-    are vectorised, one group per core. Others would wait for each other and get a device each, if there are enough.
+    ``watch`` chooses what the user sees of the chains. A run continues from its ``checkpoint`` where that file exists, and ends
+    early by Ctrl-C (`inference.runtime.loop`). With ``lockstep`` steps take equally long in all chains. Such chains are
+    vectorised, one group per core. Others would wait for each other: each gets a device, if there are enough.
     """
     num_chains = int(jax.tree.leaves(state)[0].shape[0])
     keys = jax.random.split(key, num_chains)
@@ -159,7 +159,7 @@ def drive(
 
 
 class _Chunks:
-    """Chunks of steps on the device, as long as the host looks in every `CHUNK_SECONDS`."""
+    """Chunks of steps on the device, each of about `CHUNK_SECONDS`."""
 
     def __init__(self, call: Callable[..., tuple[Pytree, ...]], first: int, capacity: int, watch: Watch) -> None:
         self._call, self._first, self._capacity, self._words = call, first, capacity, watch.words
@@ -234,8 +234,8 @@ def _mesh(num_devices: int) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(np.array(jax.local_devices()[:num_devices]), ("chain",))
 
 
-class _Shared:
-    """A limit that holds for the whole process: how many threads want it now, and how to restore what was before."""
+class _BlasLimit:
+    """The limit of the whole process: the number of threads that want it now, and the limits before it."""
 
     lock = threading.Lock()
     working = 0
@@ -245,14 +245,14 @@ class _Shared:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """BLAS on one thread until the last context has closed; `fit` may run in several threads."""
-    with _Shared.lock:
-        if _Shared.working == 0:
-            _Shared.limits = threadpool_limits(1, user_api="blas")
-        _Shared.working += 1
+    with _BlasLimit.lock:
+        if _BlasLimit.working == 0:
+            _BlasLimit.limits = threadpool_limits(1, user_api="blas")
+        _BlasLimit.working += 1
     try:
         yield
     finally:
-        with _Shared.lock:
-            _Shared.working -= 1
-            if _Shared.working == 0:
-                _Shared.limits.restore_original_limits()
+        with _BlasLimit.lock:
+            _BlasLimit.working -= 1
+            if _BlasLimit.working == 0:
+                _BlasLimit.limits.restore_original_limits()

@@ -1,4 +1,4 @@
-"""The same yardstick for every method: log joint, log-likelihood per row, functionals and latents at given sites."""
+"""Log joint, log-likelihood per row, functionals and latents at given sites, by the same code for every method."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from models.base import Algebra, Hyper, Model, Pytree, Sites, Stats
 from models.rows.encoded import spread
 from models.rows.row_info import row_info
 
-STORED = 5e7  # numbers kept of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
+STORED = 5e7  # numbers stored of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
 TOGETHER = 8  # draws evaluated at a time, on blocks with that many times fewer rows: their products with rows become one
 PART = 2**16  # rows on the device at a time, where they stay on the host; a multiple of `block_size`
@@ -25,7 +25,7 @@ WHOLE = 100_000  # beyond so many cells in one block, draws are evaluated one by
 
 
 class Evaluation(NamedTuple):
-    """What S draws say: per draw what does not depend on labels, and the latents averaged over the draws."""
+    """Quantities evaluated at S draws: per draw those that do not depend on labels, and latents averaged over the draws."""
 
     log_joint: np.ndarray  # (S,)
     log_likelihood: np.ndarray  # (S // thin, N), of every ``thin``-th draw
@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
 
 
 class Static(NamedTuple):
-    """The hashable half of a model that evaluation needs."""
+    """The hashable part of a model for evaluation."""
 
     algebra: Algebra | None
     spec: Callable[..., Any]
@@ -61,12 +61,12 @@ def point(
     if static.algebra is None:
         return trace_point(static.spec, hyper, rows, sites)
     T = static.algebra.natural(hyper, sites)
-    found = responsibilities(static.algebra, hyper, T, rows, dtype, size)
-    return {"log_prior": log_prior(static.algebra, prior, T)} | found
+    by_row = responsibilities(static.algebra, hyper, T, rows, dtype, size)
+    return {"log_prior": log_prior(static.algebra, prior, T)} | by_row
 
 
 def together(static: Static, draws: Sites, rows: Pytree) -> int:
-    """How many draws are evaluated at a time: a divisor of their number.
+    """The number of draws evaluated at a time: a divisor of their number.
 
     One for a program, which sees all rows at once, and for rows that are one large block, as packed sequences are.
     """
@@ -91,17 +91,17 @@ def _latents(
     return jax.lax.map(one, draws)
 
 
-def _said(
+def _summaries(
     static: Static, hyper: Hyper, weight: Array | None, at: dict[str, Any], few: Array | None, sites: Sites
 ) -> dict[str, Any]:
-    """What `point` says of all rows at one θ; ``few`` are the latents at the probe rows."""
+    """The sums and averages of `point` over all rows at one θ; ``few`` are the latents at the probe rows."""
     one_per_row = static.algebra is not None and static.algebra.latent.kind == "categorical"
-    each = at["log_likelihood"]
-    log_likelihood = each.sum() if weight is None else weighted_sum(weight, each)
+    log_likelihoods = at["log_likelihood"]
+    log_likelihood = log_likelihoods.sum() if weight is None else weighted_sum(weight, log_likelihoods)
     functionals = dict(static.functionals(hyper, sites, few))
     if at["entropy"] is not None:
         functionals["entropy"] = jnp.average(at["entropy"], weights=weight)
-    share = jnp.average(at["latents"].astype(each.dtype), axis=0, weights=weight) if one_per_row else None
+    share = jnp.average(at["latents"].astype(log_likelihoods.dtype), axis=0, weights=weight) if one_per_row else None
     return {
         "share": share,
         "log_joint": at["log_prior"] + log_likelihood,
@@ -117,7 +117,7 @@ def _part(static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree
 
 
 @cached_jit(static_argnames=("static",))
-def _said_of_parts(
+def _summaries_of_parts(
     static: Static,
     hyper: Hyper,
     prior: Mapping[str, Stats],
@@ -126,7 +126,7 @@ def _said_of_parts(
     probe_rows: Pytree,
     sites: Sites,
 ) -> dict[str, Any]:
-    return _said(static, hyper, weight, at, point(static, hyper, prior, probe_rows, sites)["latents"], sites)
+    return _summaries(static, hyper, weight, at, point(static, hyper, prior, probe_rows, sites)["latents"], sites)
 
 
 def evaluate_in_parts(
@@ -141,12 +141,12 @@ def evaluate_in_parts(
     for first in range(0, total, PART):
         begin = min(first, total - PART)  # the last part slides back, so that all share a compilation
         part = jax.tree.map(lambda leaf, begin=begin: leaf[begin : begin + PART], rows)
-        found = _part(static, hyper, prior, part, theta)
-        log_prior = found.pop("log_prior")
-        parts.append(jax.tree.map(lambda leaf, over=first - begin: np.asarray(leaf)[over:], found))
+        evaluated = _part(static, hyper, prior, part, theta)
+        log_prior = evaluated.pop("log_prior")
+        parts.append(jax.tree.map(lambda leaf, over=first - begin: np.asarray(leaf)[over:], evaluated))
     at = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) | {"log_prior": log_prior}
     few = jax.tree.map(lambda leaf: leaf[model.summaries.probe_rows(total)], rows)
-    out = _said_of_parts(static, hyper, prior, row_info(rows).weight, at, few, theta)
+    out = _summaries_of_parts(static, hyper, prior, row_info(rows).weight, at, few, theta)
     out = jax.tree.map(lambda leaf: np.asarray(leaf)[None], out)
     functionals = {"log_joint": out["log_joint"]} | out["functionals"]
     return Evaluation(out["log_joint"], out["rows"], 1, functionals, at["latents"], out["by_site"], out["share"])
@@ -162,7 +162,7 @@ def _chunk(
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, block_size() // group)
-        return at["latents"], _said(static, hyper, weight, at, at_probe_rows(at["latents"], sites), sites)
+        return at["latents"], _summaries(static, hyper, weight, at, at_probe_rows(at["latents"], sites), sites)
 
     def at_probe_rows(latents: Array | None, sites: Sites) -> Array | None:
         if latents is None or static.algebra is None:
@@ -195,9 +195,9 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate the model at S draws of its sites (S, ...), in chunks of draws that keep memory flat.
 
-    The draws are chains of ``chain_length`` one after another (one chain by default), and each chain is thinned from its own
-    start. ``at_draws`` (S,) is the log prior that the sampler computed at its draws. It is used where a site has underflowed:
-    a probability of exp(−1000) is stored as 0, whose logarithm is lost.
+    The draws are chains of ``chain_length`` one after another (one chain by default), and each chain is thinned from its start.
+    ``at_draws`` (S,) is the log prior that the sampler computed at its draws. It is used where a site has underflowed: a
+    probability of exp(−1000) is stored as 0, whose logarithm is lost.
     """
     size = len(next(iter(draws.values())))
     total_rows = row_count(model, hyper, prior, rows, draws)
@@ -213,9 +213,9 @@ def evaluate(
         latents = total if latents is None else latents + total
         out = jax.tree.map(np.asarray, out)
         place = (first + np.arange(len(out["rows"]))) % (chain_length or size)
-        kept = place % thin == 0
-        thinned = {name: leaf[kept] for name, leaf in out["by_site"].items()}
-        parts.append(out | {"rows": out["rows"][kept], "by_site": thinned})
+        stored = place % thin == 0
+        thinned = {name: leaf[stored] for name, leaf in out["by_site"].items()}
+        parts.append(out | {"rows": out["rows"][stored], "by_site": thinned})
     merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     assert latents is not None
     log_joint = merged["log_joint"]
@@ -227,7 +227,7 @@ def evaluate(
 
 
 def thinning(numbers: int) -> int:
-    """The step by which draws are thinned, so that of so many ``numbers`` in all at most `STORED` are kept."""
+    """The step by which draws are thinned, so that of so many ``numbers`` in all at most `STORED` remain."""
     return int(np.ceil(numbers / STORED))
 
 
@@ -269,8 +269,8 @@ def latents_of_draws(
     size = len(next(iter(draws.values())))
     places = picked
     if model.algebra is not None:
-        there = places_of(model, some)
-        places = there[spread(len(there), most)]
+        all_places = places_of(model, some)
+        places = all_places[spread(len(all_places), most)]
     parts = []
     chunk = _chunk_size(size, 512)
     for first in range(0, size, chunk):
@@ -283,7 +283,7 @@ def latents_of_draws(
 
 
 def num_latents(model: Model, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Mapping[str, np.ndarray]) -> int:
-    """How many latents there are: one per row, or one per step of all sequences."""
+    """The number of latents: one per row, or one per step of all sequences."""
     return row_count(model, hyper, prior, rows, draws) if model.algebra is None else len(places_of(model, rows))
 
 

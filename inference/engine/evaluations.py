@@ -1,8 +1,8 @@
-"""Evaluations of an objective, kept in the order in which they were asked for, so that a search can be replayed.
+"""Evaluations of an objective, stored in the order of a search, so that it can be replayed.
 
 SciPy does not show the memory of its quasi-Newton method. But the method is deterministic: given the same values and gradients
-it asks for the same points. So a checkpoint holds all evaluations so far, and a resumed search takes them from there instead of
-computing them. It goes where the unbroken one would have gone, to the last bit.
+it visits the same points. So a checkpoint holds all evaluations so far, and a resumed search takes them from there instead of
+computing them. Its path is that of the unbroken one, to the last bit.
 """
 
 import time
@@ -16,11 +16,11 @@ from jax import Array
 from inference.runtime.checkpoints import Checkpoint, CheckpointTimer, restore, store_last
 from inference.runtime.files import CHECKPOINT_SECONDS
 
-MOST_BYTES = 2**30  # of gradients: what is evaluated beyond these is not kept, and a resumed search computes it again
+MOST_BYTES = 2**30  # of gradients: evaluations beyond these are not stored, and a resumed search repeats them
 
 
-class Evaluation(NamedTuple):
-    """A value and a gradient, and at which point."""
+class SearchPoint(NamedTuple):
+    """The value and the gradient at a point of a search."""
 
     checksum: np.ndarray  # of the point (d,)
     value: np.ndarray
@@ -28,9 +28,9 @@ class Evaluation(NamedTuple):
 
 
 class Evaluations:
-    """An objective with its gradient that keeps its evaluations: ``evaluations(point) -> (value, gradient)``.
+    """An objective with its gradient that stores its evaluations: ``evaluations(point) -> (value, gradient)``.
 
-    The first ones come from the checkpoint, if there is one. Where the search asks for another point than is stored, as on a
+    The first ones come from the checkpoint, if there is one. Where the search comes to another point than is stored, as on a
     processor that rounds otherwise, the rest of the checkpoint is dropped and computed. Raises `ZooError` for a checkpoint that
     is damaged or of another run.
     """
@@ -55,7 +55,7 @@ class Evaluations:
             del self._kept[place:]
         value, gradient = map(np.asarray, self._evaluate(point))
         if self._checkpoint is not None and place == len(self._kept) < self._most:
-            self._kept.append(Evaluation(checksum, value, gradient))
+            self._kept.append(SearchPoint(checksum, value, gradient))
             if self._pace.is_due():
                 self._pace.store(self._checkpoint.path, *self._stored())
         return value, gradient
@@ -65,16 +65,16 @@ class Evaluations:
         if self._checkpoint is not None:
             store_last(self._checkpoint.path, self._num_restored, *self._stored(), draws=True)
 
-    def _stored(self) -> tuple[int, float, np.ndarray, list[Evaluation]]:
+    def _stored(self) -> tuple[int, float, np.ndarray, list[SearchPoint]]:
         """Steps, seconds, state and records of a checkpoint."""
         seconds = self.seconds_before + time.perf_counter() - self._clock
-        stacked = Evaluation(*(np.stack(leaves)[None] for leaves in zip(*self._kept, strict=True)))
+        stacked = SearchPoint(*(np.stack(leaves)[None] for leaves in zip(*self._kept, strict=True)))
         return len(self._kept), seconds, self._first, [stacked]
 
-    def _restored(self) -> tuple[float, list[Evaluation]]:
+    def _restored(self) -> tuple[float, list[SearchPoint]]:
         """(seconds, evaluations) of the checkpoint."""
         if self._checkpoint is None or not self._checkpoint.path.is_file():
             return 0.0, []
-        like = Evaluation(np.zeros((), int), np.zeros((), self._first.dtype), self._first[0])
+        like = SearchPoint(np.zeros((), int), np.zeros((), self._first.dtype), self._first[0])
         _, seconds, _, parts = restore(self._checkpoint.path, self._first, like, self._most)
-        return seconds, [Evaluation(*each) for part in parts for each in zip(*(leaf[0] for leaf in part), strict=True)]
+        return seconds, [SearchPoint(*fields) for part in parts for fields in zip(*(leaf[0] for leaf in part), strict=True)]

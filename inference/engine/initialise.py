@@ -40,7 +40,7 @@ def seeds(key: Array, points: Array, weight: Array, num_seeds: int) -> Array:
 
     def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         chosen, distance = state
-        apart = jnp.where((weight * distance).sum() > 0, distance, 1.0)  # all rows alike: any row will do
+        apart = jnp.where((weight * distance).sum() > 0, distance, 1.0)  # all rows alike: any of them
         logits = jnp.log(weight * apart)
         row = points[jax.random.categorical(jax.random.fold_in(key, index), logits)]
         return chosen.at[index].set(row), jnp.minimum(distance, ((points - row[None, :]) ** 2).sum(-1))
@@ -64,7 +64,7 @@ def latents_observed(rows: Pytree) -> bool:
 
 @cached_jit(static_argnames=("algebra",))
 def _local_at_prior(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree) -> Pytree:
-    """Natural parameters of the latents; jitted for its shapes alone, which are traced once."""
+    """Natural parameters of the latents; jitted only for their shapes, which are traced once."""
     T = at_mean(algebra, jax.random.PRNGKey(0), prior)
     return algebra.local_natural_parameters(T)(algebra.features(hyper, rows))
 
@@ -100,7 +100,7 @@ def observed(algebra: Algebra, size: int, hyper: Hyper, prior: Mapping[str, Stat
 def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, Stats], key: Array, rows: Pytree) -> Stats:
     """Nu of ``num_starts`` starts, stacked along a leading axis."""
     coordinates, independent = algebra.initial.coordinates, algebra.latent.independent
-    assert coordinates is not None  # a model without groups has a start of its own
+    assert coordinates is not None  # a model without groups draws its starts
     assert independent is not None
     stride = max(1, num_rows(rows) // SEED_ROWS)
     some = jax.tree.map(lambda leaf: leaf[::stride], rows)
@@ -121,7 +121,7 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
             distances = _squared_distances(coordinates(hyper, rows) / scale, centres)
             nearest = jax.nn.one_hot(jnp.argmin(distances, axis=-1), distances.shape[-1], dtype=distances.dtype)
             probs = (1 - SHARE) * nearest + SHARE / algebra.initial.num_groups
-            probs = jnp.where(jnp.isnan(distances), 0.0, probs)  # where there is no point
+            probs = jnp.where(jnp.isnan(distances), 0.0, probs)  # of a missing point
             if known is not None:
                 probs = jnp.where(rows.allowed_states, probs, 0)
                 probs = probs / jnp.maximum(probs.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
@@ -135,10 +135,10 @@ def seeded(algebra: Algebra, num_starts: int, hyper: Hyper, prior: Mapping[str, 
 
 def _places(points: Array, weight: Array) -> tuple[Array, Array]:
     """Points (N, …, F) of rows as (P, F), with the weights of their rows; missing points become 0 with weight 0."""
-    each = jnp.broadcast_to(weight.reshape(-1, *(1,) * (points.ndim - 2)), points.shape[:-1]).reshape(-1)
+    weights = jnp.broadcast_to(weight.reshape(-1, *(1,) * (points.ndim - 2)), points.shape[:-1]).reshape(-1)
     points = points.reshape(-1, points.shape[-1])
     there = ~jnp.isnan(points).any(-1)
-    return jnp.where(there[:, None], points, 0.0), jnp.where(there, each, 0.0)
+    return jnp.where(there[:, None], points, 0.0), jnp.where(there, weights, 0.0)
 
 
 def _squared_distances(points: Array, centres: Array) -> Array:
@@ -224,7 +224,7 @@ def start_sites(task: Task, size: int) -> dict[str, Array]:
 
     A user's program starts each chain at a draw from its prior, the first at which log density and gradient are finite and that
     is not `HOPELESS`. The best of several draws would put all chains at the highest mode, whatever its mass, and they would
-    agree. Raises `ZooError` with the name of the site where the log density or its gradient is not finite at the start given,
+    agree. Raises `ZooError` with the name of the site where the log density or its gradient is not finite at the given start,
     or at all points tried.
     """
     spec, arrays = task.model.spec, (task.hyper, task.rows)
@@ -250,9 +250,9 @@ def _program_starts(task: Task, keys: Array) -> dict[str, Array]:
         if sound.all():
             break
         again = jax.vmap(lambda key, attempt=attempt: jax.random.fold_in(key, attempt))(keys)
-        others, found = _first_of_prior(spec, supports, *arrays, again, np.asarray(attempt % 2 == 1))
-        z = {name: _kept(sound, leaf, others[name]) for name, leaf in z.items()}
-        sound = sound | found
+        others, sound_too = _first_of_prior(spec, supports, *arrays, again, np.asarray(attempt % 2 == 1))
+        z = {name: _where(sound, leaf, others[name]) for name, leaf in z.items()}
+        sound = sound | sound_too
     if sound.all():
         return constrain_starts(supports, z)
     lost = int(np.argmin(sound))
@@ -263,7 +263,7 @@ def _program_starts(task: Task, keys: Array) -> dict[str, Array]:
     )
 
 
-def _kept(sound: Array, value: Array, other: Array) -> Array:
+def _where(sound: Array, value: Array, other: Array) -> Array:
     return jnp.where(sound.reshape(-1, *(1,) * (value.ndim - 1)), value, other)
 
 
@@ -273,7 +273,7 @@ def _first_of_prior(
 ) -> tuple[dict[str, Array], Array]:
     """For every key: the first sound one of `PRIOR_DRAWS` draws, and whether there is one.
 
-    A draw is sound if its density on ℝᵈ and the gradient are finite, and if it is not `HOPELESS` beside the best of them.
+    A draw is sound if its density on ℝᵈ and the gradient are finite, and if it is not `HOPELESS` relative to the best of them.
     Improper sites are drawn around 0; with ``around`` all sites are.
     """
 

@@ -22,7 +22,7 @@ from models.base import Hyper, Pytree, Sites, ZooError
 def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
     """Log prior, and per row log-likelihood, E[z] and entropy where the program marginalises a mixture, at given sites.
 
-    ``by_site`` has the log-likelihoods of every observed site in its own shape. The latents are read off the observed
+    ``by_site`` has the log-likelihoods of every observed site in the shape of the site. The latents are read off the observed
     `MixtureSameFamily` or `MixtureGeneral`; without one they are None.
     """
     seeded = handlers.seed(handlers.substitute(spec, dict(sites)), jax.random.PRNGKey(0))
@@ -51,8 +51,8 @@ def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sit
         raise ZooError("the program observes nothing: give one of its sample statements obs=")
     latents = None if logits is None else jax.nn.softmax(logits, axis=-1)
     entropy = None if latents is None else jax.scipy.special.entr(latents).sum(-1)
-    found = {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
-    return found | {"by_site": by_site}
+    point = {"log_prior": log_prior, "log_likelihood": log_likelihood, "latents": latents, "entropy": entropy}
+    return point | {"by_site": by_site}
 
 
 @partial(jax.jit, static_argnames=("spec",))
@@ -64,15 +64,15 @@ def site_log_densities(
     def densities(z: Sites) -> dict[str, Array]:
         seeded = handlers.seed(handlers.substitute(spec, constrain(transforms, z)), jax.random.PRNGKey(0))
         trace = handlers.trace(seeded).get_trace(hyper, rows, marginal=True)
-        found = {name: site for name, site in trace.items() if site["type"] == "sample"}
-        return {name: _scaled(site, site["fn"].log_prob(site["value"])).sum() for name, site in found.items()}
+        sampled = {name: site for name, site in trace.items() if site["type"] == "sample"}
+        return {name: _scaled(site, site["fn"].log_prob(site["value"])).sum() for name, site in sampled.items()}
 
-    def is_smooth_at(name: str) -> Array:  # one by one: 0 times a gradient that is no number is none either
+    def is_smooth_at(name: str) -> Array:  # one by one: 0 times a gradient that is NaN is NaN, too
         slope = jax.grad(lambda z: densities(z)[name])(z)
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in slope.values()]).all()
 
-    found = densities(z)
-    return found, {name: is_smooth_at(name) for name in found}
+    values = densities(z)
+    return values, {name: is_smooth_at(name) for name in values}
 
 
 def fault_of_density(
@@ -116,21 +116,21 @@ def latent_sites(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[s
     """
     leaves, structure = jax.tree.flatten((dict(hyper), rows))
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    found = memoised("sites", spec, (str(structure), shapes), lambda: _sites_of_shapes(spec, structure, shapes))
-    return _sites(prior_trace(spec, hyper, rows)) if found is None else found
+    sites = memoised("sites", spec, (str(structure), shapes), lambda: _sites_of_shapes(spec, structure, shapes))
+    return _sites(prior_trace(spec, hyper, rows)) if sites is None else sites
 
 
 @cache
 def _sites_of_shapes(spec: Callable[..., Any], structure: Any, shapes: tuple[Any, ...]) -> dict[str, Site] | None:
     """The sites, or None where a support depends on values."""
-    found: dict[str, Site] = {}
+    sites: dict[str, Site] = {}
 
     def visit(hyper: Hyper, rows: Pytree) -> None:
-        found.update(_sites(prior_trace(spec, hyper, rows)))
+        sites.update(_sites(prior_trace(spec, hyper, rows)))
 
     jax.eval_shape(visit, *jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in shapes]))
-    supports = [leaf for site in found.values() for leaf in jax.tree.leaves(site.support)]
-    return None if any(isinstance(leaf, jax.core.Tracer) for leaf in supports) else found
+    supports = [leaf for site in sites.values() for leaf in jax.tree.leaves(site.support)]
+    return None if any(isinstance(leaf, jax.core.Tracer) for leaf in supports) else sites
 
 
 def _sites(trace: Mapping[str, Any]) -> dict[str, Site]:
@@ -147,7 +147,7 @@ def transforms(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> dict[str
 
 
 def num_parameters(spec: Callable[..., Any], hyper: Hyper, rows: Pytree) -> int:
-    """How many numbers are free: a vector of K probabilities has K − 1."""
+    """The number of free parameters: a vector of K probabilities has K − 1."""
     sites = latent_sites(spec, hyper, rows).values()
     return sum(math.prod(biject_to(site.support).inverse_shape(site.shape)) for site in sites)
 
@@ -193,17 +193,17 @@ def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str,
 
 @partial(jax.jit, static_argnames=("spec",))
 def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> Array:
-    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: what NUTS and Laplace work on.
+    """−log p(x, z) on ℝᵈ, with the Jacobian of the transforms: the potential of NUTS and Laplace.
 
-    Jitted, so that the program is traced once however often a sampler's code calls it.
+    Jitted, so that the program is traced once for any number of calls by a sampler.
     """
     return potential_energy(spec, (hyper, rows), {}, z)
 
 
 def is_smooth(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> bool:
     """Whether the potential at a point on ℝᵈ and its gradient are finite."""
-    found = jax.tree.leaves(_potential_and_slopes(spec, hyper, rows, dict(z)))
-    return all(bool(np.isfinite(leaf).all()) for leaf in found)
+    leaves = jax.tree.leaves(_potential_and_slopes(spec, hyper, rows, dict(z)))
+    return all(bool(np.isfinite(leaf).all()) for leaf in leaves)
 
 
 @partial(jax.jit, static_argnames=("spec",))

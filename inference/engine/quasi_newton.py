@@ -22,8 +22,8 @@ from inference.runtime.signals import interruptible
 from models.base import Pytree
 
 MEMORY = 30  # pairs kept; the problems are small
-GRADIENT = 1e-6  # largest component of the scaled gradient at convergence: ½ 1e-12 of objective per coordinate
-SMALL = 64  # coordinates up to which a Hessian is kept whole where its diagonal is computed
+GRADIENT = 1e-6  # largest component of the scaled gradient at convergence: ½ 1e-12 of the objective per coordinate
+SMALL = 64  # coordinates up to which a whole Hessian is returned where its diagonal is computed
 OFF_LIMITS = 1e300  # stands for an objective that is not finite, or whose gradient is not
 STALLED = 3e-3  # the same where the line search finds no lower point, because the objective is rounded: 5e-6 nats
 
@@ -31,7 +31,7 @@ Objective = Callable[[Any, Pytree, Pytree], Array]  # (static, arrays, point) ->
 
 
 class Minimum(NamedTuple):
-    """Where one start ended, on the host."""
+    """The end of one start, on the host."""
 
     point: np.ndarray
     value: float
@@ -43,7 +43,7 @@ class Minima(NamedTuple):
     """One entry per start."""
 
     points: Pytree  # stacked along a leading axis
-    trace: np.ndarray  # (start, iteration): the objective as it went, NaN after a start stopped
+    trace: np.ndarray  # (start, iteration): the objective by iteration, NaN after a start stopped
     iterations: np.ndarray
     converged: np.ndarray
     values: np.ndarray  # (start,): the objective at the points
@@ -71,7 +71,7 @@ def minimise(
     """Minimise ``objective(static, arrays, point)`` from every start (the leading axis of ``starts``).
 
     Coordinates are scaled by the curvature at the start, so that neither the path nor the test of the gradient depends on the
-    units of the data. ``curve`` gives the curvature (d,) at a vector, by a program that the caller has anyway; `jnp.ones_like`
+    units of the data. ``curve`` gives the curvature (d,) at a vector, by a program of the caller; `jnp.ones_like`
     is for coordinates that have no units.
 
     A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
@@ -89,33 +89,33 @@ def minimise(
     compile_seconds = time.perf_counter() - clock
 
     flat_starts = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(starts), dtype=np.float64)
-    found: list[Minimum] = []
+    minima: list[Minimum] = []
     traces: list[list[float]] = []
     clock = time.perf_counter()
-    # The vectors are short: BLAS threads would spend more time spinning beside JAX's threads than working.
+    # The vectors are short: BLAS threads would spend more time spinning next to JAX's threads than working.
     with interruptible() as stop, one_blas_thread():
         for s, flat in enumerate(flat_starts):
-            if stop.is_set() and found:
+            if stop.is_set() and minima:
                 break
             reporter.phase(f"start {s + 1} of {len(flat_starts)}", max_iter)
             minimum, trace = _from_start(
                 evaluations, curve, flat, first.dtype, max_iter, tol, partial(_visitor, reporter, stop)
             )
-            found.append(minimum)
+            minima.append(minimum)
             traces.append(trace)
-        last = found[-1]
-        interrupted = stop.is_set() and (len(found) < len(flat_starts) or not (last.settled or last.iterations >= max_iter))
+        last = minima[-1]
+        interrupted = stop.is_set() and (len(minima) < len(flat_starts) or not (last.settled or last.iterations >= max_iter))
         stop.heeded |= interrupted
-    if interrupted or not all(minimum.settled for minimum in found):  # otherwise nothing goes on from here
+    if interrupted or not all(minimum.settled for minimum in minima):  # otherwise no run continues from here
         evaluations.store()
     run_seconds = evaluations.seconds_before + time.perf_counter() - clock
     longest = max(1, *(len(trace) for trace in traces))
     return Minima(
-        points=jax.vmap(unravel)(jnp.asarray(np.stack([minimum.point for minimum in found]), first.dtype)),
+        points=jax.vmap(unravel)(jnp.asarray(np.stack([minimum.point for minimum in minima]), first.dtype)),
         trace=np.array([trace + [np.nan] * (longest - len(trace)) for trace in traces]),
-        iterations=np.array([minimum.iterations for minimum in found]),
-        converged=np.array([minimum.settled for minimum in found]),
-        values=np.array([minimum.value for minimum in found]),
+        iterations=np.array([minimum.iterations for minimum in minima]),
+        converged=np.array([minimum.settled for minimum in minima]),
+        values=np.array([minimum.value for minimum in minima]),
         compile_seconds=compile_seconds,
         run_seconds=run_seconds,
         interrupted=interrupted,
@@ -145,12 +145,12 @@ def _from_start(
     tol: float,
     visitor: Callable[[list[float], float], Callable[..., None]],
 ) -> tuple[Minimum, list[float]]:
-    """(where one start ended, its objective as it went), by coordinates scaled with the curvature at the start."""
+    """(the end of one start, its objective by iteration), by coordinates scaled with the curvature at the start."""
     trace: list[float] = []
     scale = np.nan_to_num(_units(curve, jnp.asarray(flat, dtype)), nan=1.0)
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "ftol": tol, "gtol": GRADIENT}
-    begun = float(call(jnp.asarray(flat, dtype))[0])
-    level = begun if np.isfinite(begun) else 0.0
+    first_value = float(call(jnp.asarray(flat, dtype))[0])
+    level = first_value if np.isfinite(first_value) else 0.0
     function: Any = partial(_host, call, scale, level)
     visit: Any = visitor(trace, level)
     result = minimize(function, flat / scale, jac=True, method="L-BFGS-B", callback=visit, options=options)
@@ -180,8 +180,8 @@ def _visitor(reporter: Reporter, stop: Event, trace: list[float], level: float) 
 
 def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> np.ndarray:
     """The diagonal of the Hessian (d,) at a vector."""
-    found = np.asarray(_products(objective, static, unravel, arrays, flat))
-    return np.diagonal(found) if found.ndim == 2 else found
+    products = np.asarray(_products(objective, static, unravel, arrays, flat))
+    return np.diagonal(products) if products.ndim == 2 else products
 
 
 @partial(jax.jit, static_argnames=("objective", "static", "unravel"))
@@ -198,7 +198,7 @@ def _products(objective: Objective, static: Hashable, unravel: Any, arrays: Pytr
 
 
 def _settled(result: Any, units: Callable[[], np.ndarray]) -> bool:
-    """Whether SciPy's own tests say so (status 0), or its line search failed (2) where the gradient is 0 up to rounding.
+    """Whether SciPy's tests have passed (status 0), or its line search failed (2) where the gradient is 0 up to rounding.
 
     A rounded objective hides the larger a gradient the more it is curved. The curvature may have grown by many orders since the
     start, as where a noise goes to 0. ``units`` are 1 / √curvature at the end, in those of the start; the smaller one counts.

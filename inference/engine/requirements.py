@@ -1,4 +1,4 @@
-"""Which models a method supports, and what it requires of a task before it runs."""
+"""The models that a method supports, and its requirements on a task."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from models.algebra import STRUCTURES, structures
 from models.base import Algebra, Latent, ZooError
 from models.rows.row_info import row_info
 
-# structure -> (what a method needs that does not support it, what a model of this structure is)
+# structure -> (the need of a method that does not support it, the fact about such a model)
 INCOMPATIBLE = {
     "local": ("parameters that all rows share", "rows of this model have parameters of their own, which inner updates find"),
     "coupled": (
@@ -23,7 +23,7 @@ INCOMPATIBLE = {
         "blocks of this model are conjugate only given the values of the others",
     ),
 }
-# structure -> what a method asks for that requires it
+# structure -> the need of a method that requires it
 REQUIRED = {
     "collapsed": "a model with a collapsed sampler, as topics and mixtures under a proper prior have",
     "local": "rows with parameters of their own, as the topic proportions of a document in latent_dirichlet",
@@ -36,7 +36,7 @@ def supports_any_latents(latent: Latent) -> str | None:
 
 
 class Support(NamedTuple):
-    """Which models a method supports, by their structures (`models.algebra.structures`) and their latents.
+    """The models that a method supports, by their structures (`models.algebra.structures`) and their latents.
 
     >>> from models import MODELS
     >>> support = Support("cavi", STRUCTURES - {"cycle"}, remedy="use method=gibbs")

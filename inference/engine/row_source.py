@@ -1,4 +1,4 @@
-"""The contract of rows that are not resident: what a method reads of them are sums of the local step.
+"""The contract of rows that are not resident: a method reads sums of the local step over them.
 
 Resident rows are arrays on the device, and a whole iteration is one compiled program (`inference.engine.driver`). Other rows
 are read by compiled loops on the host, or in blocks from files, by several devices and processes. A method then runs on
@@ -40,7 +40,7 @@ class Totals(NamedTuple):
 
 
 class PassProgress(NamedTuple):
-    """How far a pass over the rows has come."""
+    """The progress of a pass over the rows."""
 
     totals: Totals
     place: Array  # (starts,): blocks that this process has summed over
@@ -54,7 +54,7 @@ class RowSums(ABC):
 
     example: Totals
     takes_long = False  # whether a pass may take minutes: it is cut where a checkpoint is due, and Ctrl-C leaves no result
-    shared = False  # whether several processes add up: all of them then take equally many steps between two checkpoints
+    shared = False  # whether several processes sum: all of them then take equally many steps between two checkpoints
 
     @property
     def none(self) -> PassProgress:
@@ -64,9 +64,9 @@ class RowSums(ABC):
 
     @abstractmethod
     def advance(self, T: Stats, keys: Array, done: np.ndarray, at: PassProgress, seconds: float) -> tuple[PassProgress, bool]:
-        """A pass, or as much of it as ``seconds`` or Ctrl-C allow: (how far, whether it is complete).
+        """A pass, or as much of it as ``seconds`` or Ctrl-C allow: (progress, whether it is complete).
 
-        ``T`` and ``keys`` of the latents are those of all starts. Nobody reads the sums of those that are ``done``.
+        ``T`` and ``keys`` of the latents are those of all starts. Sums of those that are ``done`` are not used.
         """
 
     def whole(self, T: Stats, keys: Array) -> Totals:
@@ -77,7 +77,7 @@ class RowSums(ABC):
         return self.all_reduced(at.totals)
 
     def estimate(self, T: Stats, step: int) -> Totals:
-        """Estimates of the sums over all rows from one block, another one in every step: each once before any comes again."""
+        """Estimates of the sums over all rows from one block, another one in every step: each once before any repeats."""
         raise NotImplementedError
 
     def all_reduced(self, totals: Totals) -> Totals:
@@ -89,13 +89,13 @@ class RowSums(ABC):
         return None
 
     def agreed(self, start: Progress, checkpoint: Checkpoint | None, in_pass: bool) -> tuple[Progress, Checkpoint | None]:
-        """(where all processes start, the checkpoint if this one writes it); raises `ZooError` where they have read others.
+        """(the start of all processes, the checkpoint if this one writes it); raises `ZooError` where their checkpoints differ.
 
-        The state has how far a pass has come where ``in_pass``, which is not shared out.
+        With ``in_pass`` the state includes the progress of a pass, which processes do not share.
         """
         return start, checkpoint
 
-    def close(self) -> None:  # noqa: B027  most sums hold nothing open
+    def close(self) -> None:  # noqa: B027  most sums have nothing to close
         """Stop reading."""
 
 
@@ -104,7 +104,7 @@ Update = Callable[[Array, Pytree, Totals, Array | None], tuple[Pytree, Pytree, A
 
 
 class RowSource(ABC):
-    """The rows of a fit that are read block by block; the task has those where starts are sought, all or a sample."""
+    """The rows of a fit that are read block by block; the task has all of them or a sample, for starts."""
 
     whole: bool  # whether the task has all of the rows
     seed: int

@@ -1,10 +1,10 @@
-"""Single precision: how rows far from 0 are moved, and which rows are refused.
+"""Single precision: rows far from 0 are moved, and some rows are refused.
 
 A number near 1e8 is rounded to a multiple of 8. Where a model declares its `models.base.Translation`, rows, prior and start are
 replaced by their differences from ``hyper["origin"]``, computed in double precision on the host before they are rounded. The
-sites found are moved back in double precision, and all results are evaluated in double precision at these sites. Rows that
-cannot be moved, as those of a user's own program, are refused where rounding exceeds `LOST` of a column's standard deviation. A
-result whose log joint was far off in single precision fails a diagnostic, as for groups that lie far apart for their width.
+sites are moved back in double precision, and all results are evaluated in double precision at these sites. Rows that cannot be
+moved, as those of a user's program, are refused where rounding exceeds `LOST` of a column's standard deviation. A result whose
+log joint was far off in single precision fails a diagnostic, as for groups that lie far apart for their width.
 """
 
 from collections.abc import Iterator, Mapping
@@ -110,7 +110,7 @@ def _named(model: Model, place: int, size: int) -> str:
 
 
 def in_precision(tree: Pytree) -> Pytree:
-    """Host arrays: floating point in the precision in force, the rest as it is; no copies of what is so already."""
+    """Host arrays: floating point in the precision in force, the rest as it is; arrays that are so already are not copied."""
 
     def one(leaf: Any) -> np.ndarray:
         host = np.asarray(leaf)

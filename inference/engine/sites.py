@@ -1,4 +1,4 @@
-"""Sites that a user gives, checked once: names, shapes, support, and that every number is finite.
+"""Sites from a user, checked once: names, shapes, support, and that every number is finite.
 
 Every dict of sites passes `checked_sites`: a start, a point to predict at, a picture to draw.
 """
@@ -170,5 +170,5 @@ def _holds(support: Any, value: np.ndarray, may_be_zero: bool) -> bool:
     known = DOMAINS.get(type(base))
     if known is not None:
         return bool(np.all(known.holds(value)))
-    with jax.enable_x64(True):  # a support of a program of the user's
+    with jax.enable_x64(True):  # a support of a user's program
         return bool(np.all(support(value)))

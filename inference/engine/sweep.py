@@ -1,17 +1,17 @@
 """The one loop body: a pair of updates, one of the latents and one of the parameters, over blocks of rows.
 
-    local = model.local(T)(features)            natural parameters of q(z); what T alone decides is computed once
+    local = model.local(T)(features)            natural parameters of q(z); terms of T alone are computed once
     z     = latent update(local)                mean | mode | sample
     nu    = prior + statistics(z, features)     the update rule
     T     = parameter update(nu)                mean | mode | sample
 
 A method is a pair of updates (`Updates`). Where the prior joins blocks of parameters (``algebra.coupling``) the last two
-lines are run for each block in turn, with what the others add to its nu. Where blocks are conjugate only given the others
+lines are run for each block in turn, with terms of the others in its nu. Where blocks are conjugate only given the others
 (``algebra.cycle``), all four are: EM is then ECM (Meng and Rubin 1993), Gibbs is Gibbs. Rows are read in blocks, so
 that memory beyond the data stays flat: the last block slides back over rows already counted and gives those weight zero, so
 that no padding and no copy is needed.
 
-Between prior and posterior lie the densities p(θ) p(x, z | θ)^t, whose conditionals are the model's own families
+Between prior and posterior lie the densities p(θ) p(x, z | θ)^t, whose conditionals are in the model's families
 (`tempered_sweep`).
 """
 
@@ -85,7 +85,7 @@ def _at_once(rows: Pytree, size: int) -> bool:
 
 
 def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, rows: Pytree) -> Pytree:
-    """Σ over blocks of ``function(key, rows, weight)``, with a key of its own for every block."""
+    """Σ over blocks of ``function(key, rows, weight)``, with another key for every block."""
     total, size = num_rows(rows), block_size()
     if _at_once(rows, size):
         return function(key, rows, rows_weight(rows))
@@ -105,7 +105,7 @@ def block_sum(function: Callable[[Array, Pytree, Array], Pytree], key: Array, ro
 def block_map(function: Callable[[Pytree], Pytree], rows: Pytree, size: int | None = None) -> Pytree:
     """``function`` of every row (or draw, or entry), evaluated in blocks of ``size``; outputs keep the leading axis.
 
-    ``size`` is `block_size` unless it is given. The last block slides back over rows already done: `jax.lax.map` would
+    ``size`` is `block_size` by default. The last block slides back over rows already done: `jax.lax.map` would
     compile its remainder as a second program.
     """
     total, size = num_rows(rows), size or block_size()
@@ -173,13 +173,13 @@ def _joined(
 ) -> tuple[dict[str, Stats], dict[str, Stats]]:
     """(T, nu) of blocks that the prior joins, one after another, each given the latest values of the others."""
     assert algebra.structure.coupling is not None
-    following, found = dict(T), {}
+    following, nu_of_blocks = dict(T), {}
     for index, (name, family) in enumerate(algebra.families):
         joins = partial(_at_block, algebra.structure.coupling, prior, dict(following), name)
-        found[name] = add(nu[name], jax.grad(joins)(following[name]))
+        nu_of_blocks[name] = add(nu[name], jax.grad(joins)(following[name]))
         alone = algebra._replace(families=((name, family),))
-        following |= updates.parameters(alone, jax.random.fold_in(key, index), found)
-    return following, found
+        following |= updates.parameters(alone, jax.random.fold_in(key, index), nu_of_blocks)
+    return following, nu_of_blocks
 
 
 def _at_block(
@@ -195,8 +195,8 @@ def _cycle(
     following, nu = dict(T), dict(prior)
     steps = []
     for index, part in enumerate(algebra.structure.cycle):
-        own = {name: prior[name] for name, _ in part.families}
-        blocks, blocks_nu, local = sweep(part, updates, hyper, own, jax.random.fold_in(key, index), following, rows)
+        part_prior = {name: prior[name] for name, _ in part.families}
+        blocks, blocks_nu, local = sweep(part, updates, hyper, part_prior, jax.random.fold_in(key, index), following, rows)
         following, nu = following | blocks, nu | blocks_nu
         steps.append(local)
     stats = {name: leaf for step in steps for name, leaf in step.stats.items()}
@@ -204,7 +204,7 @@ def _cycle(
 
 
 def has_temperatures(algebra: Algebra) -> bool:
-    """Whether p(θ) p(x, z | θ)^t has the model's own conditionals: z discrete, and all parameters conjugate at once."""
+    """Whether p(θ) p(x, z | θ)^t has conditionals in the model's families: z discrete, and all parameters conjugate at once."""
     return algebra.latent.enumerable and "joint" in structures(algebra.structure)
 
 
@@ -213,8 +213,8 @@ def tempered_latents(
 ) -> tuple[dict[str, Stats], Array]:
     """Z given θ under p(θ) p(x, z | θ)^t: (the statistics of a draw, U = log p(x, z | θ) at it).
 
-    As p(x, z | θ) = exp < local, z >, its t-th power is proportional in z to exp < t local, z >: the same family. A value that
-    cannot be has −∞ at every temperature.
+    As p(x, z | θ) = exp < local, z >, its t-th power is proportional in z to exp < t local, z >: the same family. An impossible
+    value has −∞ at every temperature.
     """
     natural_parameters = algebra.local_natural_parameters(T)
 

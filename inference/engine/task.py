@@ -1,4 +1,4 @@
-"""What a method is given, and what it returns."""
+"""The task of a method, and its result."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Task(NamedTuple):
-    """What a method is given, arrays on the device and in the precision of the run."""
+    """The inputs of a method, with arrays on the device and in the precision of the run."""
 
     model: Model
     hyper: Hyper
@@ -35,11 +35,11 @@ class Task(NamedTuple):
     reporter: Reporter
     folder: Path | None = None  # where samplers and optimisers leave their checkpoints
     fingerprint: str = ""  # of model, data, options and seed; tells the checkpoints of this run from others
-    moments: bool = False  # whether only a mean and a covariance were given, for which the rows stand
-    table: Any = None  # the data as the model reads them, before they are encoded: for kernels of one's own
+    moments: bool = False  # True if only a mean and a covariance were given; ``rows`` then have these moments
+    table: Any = None  # the data as the model reads them, before they are encoded: for users' kernels
     resident: bool = True  # whether rows are on the device; they are not where sufficient rows stand for them
     checkpoint_seconds: float = CHECKPOINT_SECONDS  # between two checkpoints
-    source: "RowSource | None" = None  # all rows in blocks, where ``rows`` are those that starts are sought on
+    source: "RowSource | None" = None  # all rows in blocks, where ``rows`` are a sample of them for starts
 
     @property
     def rows_on_device(self) -> Pytree:
@@ -54,7 +54,7 @@ class Task(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What a result holds of the posterior. The method declares it, and diagnostics depend on it."""
+    """The kind of a result. The method declares it, and diagnostics depend on it."""
 
     CHAINS = "chains"  # draws of Markov chains
     INDEPENDENT = "independent"  # independent draws of the posterior itself
@@ -63,21 +63,21 @@ class Kind(StrEnum):
 
 
 def kind_of(tree: xr.DataTree) -> Kind:
-    """What a result holds, as its method declared."""
+    """The kind of a result, as its method declared it."""
     return Kind(tree.attrs["draws"]) if "posterior" in tree else Kind.POINT
 
 
 def timing(run_seconds: float, compile_seconds: float = 0.0, warmup_seconds: float = 0.0) -> dict[str, float]:
-    """Seconds by phase, as every outcome has them."""
+    """Seconds by phase, in the form of every outcome."""
     return {"compile_seconds": compile_seconds, "warmup_seconds": warmup_seconds, "run_seconds": run_seconds}
 
 
 class Modes(NamedTuple):
-    """At which modes the starts of an optimiser ended; modes are numbered from the largest mass on."""
+    """The modes at which the starts of an optimiser ended, numbered from the largest mass on."""
 
     of_start: np.ndarray  # (start,): −1 for a start that has not converged, or whose mode was not weighed
     log_mass: np.ndarray  # (start,): height + d/2 log 2π − ½ log det of the negative Hessian of its mode, or NaN
-    covered: int  # how many of the modes the draws cover; 0 for a point
+    covered: int  # number of modes that the draws cover; 0 for a point
 
 
 class Points(NamedTuple):
@@ -91,11 +91,11 @@ class Points(NamedTuple):
     failure: list[str | None]  # (start,): why a start has no mode
     timing: dict[str, float]
     interrupted: bool = False
-    criterion: np.ndarray | None = None  # (start, iteration): the method's own objective, where it differs
+    criterion: np.ndarray | None = None  # (start, iteration): the objective of the method, where it differs
     last: Iteration | None = None  # of EM: the last iteration of every start
     forecast: "Forecast | None" = None  # of methods that climb
     repeatable: bool = True  # whether starts at one optimum end at the same objective; not where steps are random
-    modes: Modes | None = None  # where the method has told them apart
+    modes: Modes | None = None  # where the method separates them
     held_out: np.ndarray | None = None  # (start, iteration): the mean log density of rows held out of the fit
 
 
@@ -107,10 +107,10 @@ class Draws(NamedTuple):
     sample_stats: dict[str, np.ndarray]  # (chain, draw)
     timing: dict[str, float]
     interrupted: bool = False
-    optimization: Points | None = None  # how the approximation was found
+    optimization: Points | None = None  # the search for the approximation
     attrs: Mapping[str, Any] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
-    functionals: Mapping[str, np.ndarray] = MappingProxyType({})  # (chain, draw): the sampler's own, free of labels
+    functionals: Mapping[str, np.ndarray] = MappingProxyType({})  # (chain, draw): from the sampler, independent of labels
     log_prior: np.ndarray | None = None  # (chain, draw): from the sampler, as sites of a draw may have underflowed to 0
     # (chain, draw): log p(x, θ) as the sampler computed it, up to rounding; NaN at the last draw of a chain where it did not
     log_joint: np.ndarray | None = None
@@ -118,14 +118,14 @@ class Draws(NamedTuple):
     # (chain, draw): log q of the draws of an approximation, in the coordinates of the sites. None where it gives no weights
     # p / q, for the reason in ``attrs["no_pareto_k"]``, or where ``sample_stats`` has them already.
     log_density: np.ndarray | None = None
-    # (the task of a run in single precision, with its arrays in double) -> the same draws, with the evidence computed anew
+    # (the task of a run in single precision, with its arrays in double) -> the same draws, with the evidence recomputed
     recompute_in_double: "Callable[[Task], Draws] | None" = None
 
 
 def approximation(
     sites: Sites, points: Points, recompute_in_double: Callable[[Task], Draws], weighed: Mapping[str, Any]
 ) -> Draws:
-    """Draws of an approximation that an optimiser found; ``weighed`` holds their weights p / q, as fields of `Draws`."""
+    """Draws of an approximation from an optimiser; ``weighed`` holds their weights p / q, as fields of `Draws`."""
     return Draws(
         kind=Kind.APPROXIMATION,
         sites={name: np.asarray(value) for name, value in sites.items()},
