@@ -57,7 +57,7 @@ def zoo(counts: Any, start: np.ndarray, turns: int) -> Passes:
     rows, total = model.rows(data), counts.shape[0]
     loops = minibatch.loops_of(model.algebra, rows)
     assert loops is not None
-    plan = minibatch.Plan(BATCH, turns, CHANGE, StepSize(DELAY, FORGETTING))
+    plan = minibatch.BatchPlan(BATCH, turns, CHANGE, StepSize(DELAY, FORGETTING))
     state = minibatch.State(
         {"word_probs": on_host((start - 1)[None])}, on_host(np.zeros((1, total), int)), on_host(np.zeros(1, int))
     )

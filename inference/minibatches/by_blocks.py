@@ -1,11 +1,11 @@
 """Stochastic approximation over blocks (Robbins and Monro 1951): a step takes one block, in random order, not all rows.
 
-A step moves the natural parameters of q(θ) towards what they would be if all M blocks were like this one:
+A step moves the natural parameters of q(θ) towards their values if all M blocks were like this one:
 
     nu ← (1 − ρ) nu + ρ (prior + M · statistics),    ρ = (delay + step)^−forgetting.
 
 At expected parameters this is stochastic variational inference (Hoffman, Blei, Wang and Paisley 2013); at the mode of q(θ) it
-is online EM (Cappé and Moulines 2009). Each process takes one of its own blocks, for which M is their number, and the processes
+is online EM (Cappé and Moulines 2009). Each process takes one of its blocks, for which M is their number, and the processes
 are added up.
 """
 
@@ -36,8 +36,8 @@ SUPPORTS = Support("steps=True", STRUCTURES - {"coupled", "cycle"}, remedy="leav
 CLOSE = 1e-4  # of 1 + |objective|: steps have converged if the pass after them gains less
 
 
-class Record(NamedTuple):
-    """Of a step."""
+class StepRecord(NamedTuple):
+    """The record of a step."""
 
     objective: Array  # (start,): the log joint or the bound, estimated from one block at the parameters it entered with
     held_out: Array | None  # (start,): the mean log density of the held-out rows there
@@ -61,7 +61,7 @@ def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Loca
 
 
 def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: Support) -> tuple[Points, Climb]:
-    """``max_iter`` steps of every start, then two passes: what `inference.fixed_points.climbing.climb` returns.
+    """``max_iter`` steps of every start, then two passes; returns what `inference.fixed_points.climbing.climb` does.
 
     Raises `ZooError` for a source whose number of blocks is not known, and for a start that the user gives.
     """
@@ -72,20 +72,20 @@ def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: S
         raise ZooError("steps of one block each move distributions and no points: leave start out")
     assert task.source is not None
     state = jax.tree.map(np.asarray, shared_state(algebra, initial(task, algebra, method, wanted)))
-    static, over = (shared_part(algebra), method), task.source.sums(task, algebra, "mean", state.T, lambda rows: None)
-    steps = _Steps(task, static, over)
-    one, held_out = jax.ShapeDtypeStruct((), np.result_type(float)), over.held_out_density(state.T)
-    like, checkpoint = Record(one, None if held_out is None else one), task.checkpoint("iterations")  # type: ignore[arg-type]
-    start, checkpoint = over.agreed(restore_or_start(checkpoint, state, like, max_iter), checkpoint, in_pass=False)
+    static, sums = (shared_part(algebra), method), task.source.sums(task, algebra, "mean", state.T, lambda rows: None)
+    steps = _Steps(task, static, sums)
+    scalar, held_out = jax.ShapeDtypeStruct((), np.result_type(float)), sums.held_out_density(state.T)
+    like, checkpoint = StepRecord(scalar, None if held_out is None else scalar), task.checkpoint("iterations")  # type: ignore[arg-type]
+    start, checkpoint = sums.agreed(restore_or_start(checkpoint, state, like, max_iter), checkpoint, in_pass=False)
     task.reporter.phase("iterating", max_iter)
     try:
         at, interrupted = in_chunks(steps, start, max_iter, task.reporter, checkpoint)
         require_uninterrupted(interrupted, at, checkpoint, "steps")
-        reached, gain = _finished(task, over, static, at.state)
-        held_out = over.held_out_density(at.state.T)
+        reached, gain = _finished(task, sums, static, at.state)
+        held_out = sums.held_out_density(at.state.T)
     finally:
-        over.close()
-    records: Record = at.records()
+        sums.close()
+    records: StepRecord = at.records()
     rows = task.rows_on_device if algebra.structure.local else None
     state = completed(algebra, task.hyper, dict(task.prior), at.state, rows)
     points = _points(task, algebra, state, records, reached, gain, at.seconds)
@@ -96,45 +96,45 @@ def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: S
 
 
 class _Steps:
-    """Steps for as long as the host waits for news, of a block each."""
+    """Chunks of steps of one block each: as many as fit in `CHUNK_SECONDS`, and one at least."""
 
-    def __init__(self, task: Task, static: Static, over: RowSums) -> None:
+    def __init__(self, task: Task, static: Static, sums: RowSums) -> None:
         assert task.source is not None
         assert task.source.step_size is not None
         self._prior = shared_blocks(require_algebra(task), task.prior)
-        self._static, self._over, self._step_size = static, over, task.source.step_size
+        self._static, self._sums, self._step_size = static, sums, task.source.step_size
 
     def __call__(self, state: Climb, finished: int, most: int) -> Chunk:
         clock = time.perf_counter()
-        records: list[Record] = []
-        seconds = 0.0 if self._over.shared else CHUNK_SECONDS  # several processes look in after the same steps
+        records: list[StepRecord] = []
+        seconds = 0.0 if self._sums.shared else CHUNK_SECONDS  # several processes stop after the same steps
         while len(records) < most and not (records and time.perf_counter() - clock > seconds):
             step = finished + len(records)
-            local = self._over.estimate(state.T, step).local
-            held_out = self._over.held_out_density(state.T)
+            local = self._sums.estimate(state.T, step).local
+            held_out = self._sums.held_out_density(state.T)
             rate = np.asarray(self._step_size.of(step + 1.0), float)
             state, objective = jax.tree.map(np.asarray, moved(self._static, self._prior, rate, state, local))
-            records.append(Record(objective, held_out))
+            records.append(StepRecord(objective, held_out))
         joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
         return Chunk(state, joined, len(records), time.perf_counter() - clock, _words(records[-1]))
 
 
-def _words(record: Record) -> str:
+def _words(record: StepRecord) -> str:
     held_out = "" if record.held_out is None else f", held-out rows {np.nanmax(record.held_out):.4f}"
     return f"objective {np.nanmax(record.objective):.2f}{held_out}"
 
 
-def _finished(task: Task, over: RowSums, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
-    """(the objective of every start over all rows, what one more sweep would gain): two passes."""
+def _finished(task: Task, sums: RowSums, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
+    """(the objective of every start over all rows, the gain of one more sweep): two passes."""
     arrays = (shared_blocks(require_algebra(task), task.prior), np.ones((), float))
     keys = on_host(jax.random.split(task.key, len(state.done)))
-    further, reached = moved(static, *arrays, state, over.whole(state.T, keys).local)
-    _, beyond = moved(static, *arrays, further, over.whole(further.T, keys).local)
+    further, reached = moved(static, *arrays, state, sums.whole(state.T, keys).local)
+    _, beyond = moved(static, *arrays, further, sums.whole(further.T, keys).local)
     return np.asarray(reached), np.asarray(beyond) - np.asarray(reached)
 
 
 def _points(
-    task: Task, algebra: Algebra, state: Climb, records: Record, reached: np.ndarray, gain: np.ndarray, seconds: float
+    task: Task, algebra: Algebra, state: Climb, records: StepRecord, reached: np.ndarray, gain: np.ndarray, seconds: float
 ) -> Points:
     """The outcome; traces are estimates, block by block, and their last number is that of all rows."""
     sound = np.isfinite(reached)
@@ -144,8 +144,8 @@ def _points(
         objective=trace,
         criterion=trace,
         iterations=np.full(len(sound), trace.shape[1] - 1),
-        converged=sound & (np.abs(gain) < CLOSE * (1 + np.abs(reached))),  # own parameters of rows may lead to a fall
-        failure=[None if one else "the objective is not finite; check the scale of the data and the prior" for one in sound],
+        converged=sound & (np.abs(gain) < CLOSE * (1 + np.abs(reached))),  # with local parameters it may fall
+        failure=[None if ok else "the objective is not finite; check the scale of the data and the prior" for ok in sound],
         timing=timing(seconds, 0.0),
         repeatable=False,
     )

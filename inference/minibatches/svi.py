@@ -1,12 +1,12 @@
 """Stochastic variational inference (Hoffman, Blei, Wang and Paisley 2013): `cavi` in minibatches of rows.
 
-A step takes B of N rows and finds their q(z), and the q of their local parameters if they have any, given the shared
-q(θ) = nu. It then moves nu towards its value if all rows were like these:
+A step takes B of N rows and infers their q(z), and q of their local parameters if they have any, given the shared q(θ) = nu. It
+then moves nu towards its value if all rows were like these:
 
     nu ← (1 − ρ) nu + ρ (prior + N / B · statistics),    ρ = (delay + step)^−forgetting,
 
 which is a natural gradient step on the bound, with a gradient that is unbiased over batches at one nu. On the topic model it is
-the online algorithm of Hoffman, Blei and Bach (2010). Rows come in random order, each once before any comes again; the rows
+the online algorithm of Hoffman, Blei and Bach (2010). Rows come in random order, each once before any repeats; the rows
 that do not fill the last batch are left out until then.
 """
 
@@ -27,7 +27,7 @@ from inference.engine.sweep import local_step, num_rows
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint
 from inference.fixed_points.local_ascent import local_ascent, local_part, local_prior, shared_part
-from inference.minibatches.svi_on_host import Plan, State, drive_batches, loops_of, rested
+from inference.minibatches.svi_on_host import BatchPlan, State, converged_local_nu, drive_batches, loops_of
 from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
@@ -42,8 +42,8 @@ SETTLED = 1e-3  # the average change of a row's nu below which the inner updates
 SUPPORTS = Support("batch_size", STRUCTURES - {"coupled", "cycle"}, remedy="leave it out")
 
 
-def of_own(rows: Pytree) -> Pytree:
-    """Rows picked from a table, numbered anew, as their local parameters now stand in the order of the rows picked."""
+def renumber_local_rows(rows: Pytree) -> Pytree:
+    """Rows picked from a table, renumbered: their local parameters are in the order of the rows picked."""
     return rows._replace(document=jnp.arange(num_rows(rows))) if row_info(rows).local_index is not None else rows
 
 
@@ -67,12 +67,12 @@ def step(static: tuple[Algebra, int, int], arrays: tuple[Any, ...], key: Array, 
     place = (state.step * size) % (total // size * size)
     order = _order(key, place, state.order)
     picked = lax.dynamic_slice_in_dim(order, place, size)
-    batch = of_own(jax.tree.map(lambda leaf: leaf[picked], rows))
+    batch = renumber_local_rows(jax.tree.map(lambda leaf: leaf[picked], rows))
     shared, row_prior = shared_part(algebra), local_prior(algebra, prior, size)
     T = at_mean(shared, key, state.nu)
-    T, own = local_ascent(algebra, hyper, row_prior, T, batch, turns, SETTLED)
+    T, nu_of_rows = local_ascent(algebra, hyper, row_prior, T, batch, turns, SETTLED)
     local = local_step(algebra, "mean", hyper, key, T, batch)
-    bound = local.log_partition + negative_divergence(local_part(algebra), row_prior, T, own)
+    bound = local.log_partition + negative_divergence(local_part(algebra), row_prior, T, nu_of_rows)
     estimate = total / size * bound + negative_divergence(shared, prior, T, state.nu)
     rate = StepSize(delay, forgetting).of(state.step + 1.0)
     wanted = {name: jax.tree.map(lambda p, s: p + total / size * s, prior[name], local.stats[name]) for name in state.nu}
@@ -87,35 +87,35 @@ def _finished(
     prior: Mapping[str, Stats],
     rows: Pytree,
     nu: Mapping[str, Stats],
-    own: Mapping[str, Stats] | None = None,
+    local_nu: Mapping[str, Stats] | None = None,
 ) -> tuple[dict[str, Stats], dict[str, Stats], Array, Array, Array]:
     """All rows given the shared nu: (T, nu of all blocks, the bound, the log joint at T, the gain of one more sweep).
 
-    ``own`` is nu of the local blocks, where they have come to rest already.
+    ``local_nu`` is nu of the local blocks, where it has converged already.
     """
 
-    def one(nu: Mapping[str, Stats], own: Mapping[str, Stats] | None) -> tuple[Any, ...]:
+    def one(nu: Mapping[str, Stats], local_nu: Mapping[str, Stats] | None) -> tuple[Any, ...]:
         key = jax.random.PRNGKey(0)
         T = at_mean(shared_part(algebra), key, nu)
-        if own is None:
+        if local_nu is None:
             row_prior = local_prior(algebra, prior, num_rows(rows))
-            T, own = local_ascent(algebra, hyper, row_prior, T, rows, WHOLE, CLOSE)
+            T, local_nu = local_ascent(algebra, hyper, row_prior, T, rows, WHOLE, CLOSE)
         else:
-            T = {**T, **at_mean(local_part(algebra), key, own)}
-        whole = {**nu, **own}
+            T = {**T, **at_mean(local_part(algebra), key, local_nu)}
+        all_nu = {**nu, **local_nu}
         local = local_step(algebra, "mean", hyper, key, T, rows)
         log_joint = local.log_partition + log_prior(algebra, prior, T)
-        bound = local.log_partition + negative_divergence(algebra, prior, T, whole)
+        bound = local.log_partition + negative_divergence(algebra, prior, T, all_nu)
         best = {name: add(prior[name], local.stats[name]) for name in nu}
         further = {**T, **at_mean(shared_part(algebra), key, best)}
         gained = local_step(algebra, "mean", hyper, key, further, rows).log_partition
-        return T, whole, bound, log_joint, gained + negative_divergence(algebra, prior, further, {**whole, **best}) - bound
+        return T, all_nu, bound, log_joint, gained + negative_divergence(algebra, prior, further, {**all_nu, **best}) - bound
 
-    return vmap_or_call(one, nu, own)
+    return vmap_or_call(one, nu, local_nu)
 
 
 def climb(task: Task, method: FixedPoint, size: int, step_size: StepSize, max_iter: int, wanted: int) -> tuple[Points, Climb]:
-    """``max_iter`` batches of every start, then all rows: what `inference.fixed_points.fixed_point.climb` returns."""
+    """``max_iter`` batches of every start, then all rows; returns what `inference.fixed_points.climbing.climb` does."""
     algebra = require_algebra(task, SUPPORTS)
     total = num_rows(task.rows)
     if size >= total:
@@ -123,14 +123,14 @@ def climb(task: Task, method: FixedPoint, size: int, step_size: StepSize, max_it
     number = num_starts(task, wanted)
     _, nu, known = start_states(task, algebra, method.updates.parameters, number)
     if not known:
-        raise ZooError("batch_size needs a start of its own, as it moves distributions and no points; leave start out")
+        raise ZooError("batch_size computes its start, because it moves distributions and no points; leave start out")
     shared = {name: leaf for name, leaf in nu.items() if name not in algebra.structure.local}
-    whole = jnp.result_type(int)
-    state = State(shared, on_host(np.zeros((number, total), whole)), on_host(np.zeros(number, whole)))
+    integer = jnp.result_type(int)
+    state = State(shared, on_host(np.zeros((number, total), integer)), on_host(np.zeros(number, integer)))
     loops = loops_of(algebra, task.rows)
     run = _steps(task, algebra, loops, state, size, step_size, max_iter)
-    own = None if loops is None else rested(loops, task.prior, task.rows, run.state.nu, WHOLE, CLOSE)
-    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows_on_device, run.state.nu, own)
+    local_nu = None if loops is None else converged_local_nu(loops, task.prior, task.rows, run.state.nu, WHOLE, CLOSE)
+    T, nu, bound, log_joint, gain = _finished(algebra, task.hyper, task.prior, task.rows_on_device, run.state.nu, local_nu)
     settled_down = np.asarray(gain) < DONE * (1 + np.abs(np.asarray(bound)))
     points = _points(algebra, task, run, T, bound, log_joint)._replace(converged=settled_down)
     sound = jnp.isfinite(bound)
@@ -143,8 +143,8 @@ def _steps(
     """All batches of every start, by the algebra, or by compiled loops on the host where it has some for these rows."""
     watch, checkpoint = Watch(_words), task.checkpoint("iterations")
     if loops is not None:
-        plan, given = Plan(size, TURNS, SETTLED, step_size), (task.prior, task.rows, task.key, state)
-        return drive_batches(loops, plan, *given, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
+        plan, inputs = BatchPlan(size, TURNS, SETTLED, step_size), (task.prior, task.rows, task.key, state)
+        return drive_batches(loops, plan, *inputs, max_iter, task.reporter, "iterating", watch=watch, checkpoint=checkpoint)
     arrays = (task.hyper, task.prior, task.rows_on_device, *(jnp.asarray(part, float) for part in step_size))
     static = (algebra, size, TURNS)
     return drive(
@@ -162,7 +162,7 @@ def _points(algebra: Algebra, task: Task, run: Run, T: Stats, bound: Array, log_
         criterion=trace,
         iterations=np.full(len(sound), run.num_steps),
         converged=sound,
-        failure=[None if one else "the bound is not finite; check the scale of the data and the prior" for one in sound],
+        failure=[None if ok else "the bound is not finite; check the scale of the data and the prior" for ok in sound],
         timing=timing(run.run_seconds, run.compile_seconds),
         interrupted=run.interrupted,
         repeatable=False,

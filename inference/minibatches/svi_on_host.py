@@ -1,6 +1,6 @@
 """The steps of `inference.minibatches.svi` by compiled loops on the host, for models that declare them (`models.host_loops`).
 
-The same steps on the same rows in the same order: sums are added in another order, and every row stops by its own change.
+The same steps on the same rows in the same order: sums are added in another order, and every row stops by its change.
 """
 
 import time
@@ -34,8 +34,8 @@ class State(NamedTuple):
     step: Array
 
 
-class Plan(NamedTuple):
-    """What is the same in all steps."""
+class BatchPlan(NamedTuple):
+    """The settings of all steps."""
 
     size: int  # rows in a batch
     most: int  # inner updates of a row, at most
@@ -59,7 +59,7 @@ def _orders(keys: Array, index: Array, number: int) -> Array:
 
 @contextmanager
 def sharing(num_threads: int) -> Iterator[Share]:
-    """Ranges shared out to threads, which are waited for."""
+    """A function that shares ranges among threads, and waits for them."""
     if num_threads == 1:
         yield alone
         return
@@ -74,7 +74,7 @@ def sharing(num_threads: int) -> Iterator[Share]:
 
 def drive_batches(
     loops: LocalLoops,
-    plan: Plan,
+    plan: BatchPlan,
     prior: Mapping[str, Any],
     rows: Pytree,
     key: Array,
@@ -88,7 +88,7 @@ def drive_batches(
     checkpoint: Checkpoint | None = None,
     num_threads: int | None = None,
 ) -> Run:
-    """``num_steps`` batches of every start, with what `inference.engine.driver.drive` would return of `svi.step`.
+    """``num_steps`` batches of every start, with the result of `inference.engine.driver.drive` for `svi.step`.
 
     ``first`` numbers the first step, and its random numbers with it. A run goes on from its ``checkpoint`` where that file
     exists.
@@ -108,39 +108,39 @@ def drive_batches(
     reporter.phase(phase, num_steps)
     with one_blas_thread(), sharing(num_threads or num_cores()) as share:
         sums = partial(loops.sums, tables, share)
-        steps = _Steps(sums, plan, {name: laid_out(like[name], prior[name]) for name in like}, like, orders, first, watch)
+        steps = _HostSteps(sums, plan, {name: laid_out(like[name], prior[name]) for name in like}, like, orders, first, watch)
         at, interrupted = in_chunks(steps, start, num_steps, reporter, checkpoint)
     return Run(at.state, at.records(), at.finished, interrupted, compile_seconds, at.seconds)
 
 
-def rested(
+def converged_local_nu(
     loops: LocalLoops, prior: Mapping[str, Any], rows: Pytree, nu: Mapping[str, Any], most: int, close: float
 ) -> dict[str, np.ndarray]:
     """(S, N, …): nu of the local blocks of all rows given nu of the shared ones, in every start."""
     prior, rows = jax.tree.map(np.asarray, (dict(prior), rows))
-    tables, every = loops.read(prior, rows), np.arange(num_rows(rows))
+    tables, all_rows = loops.read(prior, rows), np.arange(num_rows(rows))
     with sharing(num_cores()) as share:
-        found = [
-            loops.sums(tables, share, {name: np.asarray(leaf)[start] for name, leaf in nu.items()}, every, most, close).own
+        results = [
+            loops.sums(tables, share, {name: np.asarray(leaf)[start] for name, leaf in nu.items()}, all_rows, most, close).own
             for start in range(len(next(iter(nu.values()))))
         ]
-    return {name: np.stack([own[name] for own in found]) for name in found[0]}
+    return {name: np.stack([nu_of_start[name] for nu_of_start in results]) for name in results[0]}
 
 
 def laid_out(like: np.ndarray, value: Any) -> np.ndarray:
     """A copy of a value with the layout in memory of another, which is contiguous in the order of C or of Fortran."""
-    found = np.empty_like(like)
-    found[...] = value
-    return found
+    copy = np.empty_like(like)
+    copy[...] = value
+    return copy
 
 
-class _Steps:
+class _HostSteps:
     """Chunks of steps: as many as fit in `CHUNK_SECONDS`, and one at least."""
 
     def __init__(
         self,
         sums: Callable[[Mapping[str, np.ndarray], np.ndarray, int, float], BatchSums],
-        plan: Plan,
+        plan: BatchPlan,
         prior: Mapping[str, np.ndarray],
         like: Mapping[str, np.ndarray],
         orders: Callable[[Any], Array],
@@ -160,9 +160,9 @@ class _Steps:
             if place == 0:
                 order = np.asarray(self._orders(np.int32(self._first + finished + len(records)))).astype(order.dtype)
             picked = order[:, place : place + self._plan.size]
-            records.append([self._moved(own, rows, order.shape[1], int(step[0])) for own, rows in zip(nu, picked, strict=True)])
+            records.append([self._moved(one, rows, order.shape[1], int(step[0])) for one, rows in zip(nu, picked, strict=True)])
             step = step + 1
-        stacked = {name: np.stack([np.ascontiguousarray(own[name]) for own in nu]) for name in state.nu}
+        stacked = {name: np.stack([np.ascontiguousarray(one[name]) for one in nu]) for name in state.nu}
         joined = np.array(records).T
         figures = self._counted.columns(joined, joined[:, -1])
         seconds, note = time.perf_counter() - clock, self._words(joined[:, -1])
@@ -173,12 +173,12 @@ class _Steps:
         return step * self._plan.size % (total // self._plan.size * self._plan.size)
 
     def _moved(self, nu: dict[str, np.ndarray], picked: np.ndarray, total: int, step: int) -> float:
-        """One step of one start, whose nu changes in place; -> an estimate of the bound at the nu before."""
+        """One step of one start, whose nu changes in place; -> an estimate of the bound at the former nu."""
         from inference.minibatches.natural_gradient import step_along
 
         scale, rate = total / self._plan.size, self._plan.step_size.of(step + 1.0)
-        found = self._sums(nu, picked, self._plan.most, self._plan.close)
+        sums = self._sums(nu, picked, self._plan.most, self._plan.close)
         for name in nu:
-            own, stats, prior = (part[name].reshape(-1, order="A") for part in (nu, found.stats, self._prior))  # views
-            step_along(own, stats, prior, scale, rate)
-        return scale * found.bound + found.divergence
+            values, stats, prior = (part[name].reshape(-1, order="A") for part in (nu, sums.stats, self._prior))  # views
+            step_along(values, stats, prior, scale, rate)
+        return scale * sums.bound + sums.divergence

@@ -14,7 +14,7 @@ from inference.engine.driver import drive
 from inference.engine.row_source import StepSize
 from inference.fitting.prepare import make_task
 from inference.minibatches import svi, svi_on_host
-from inference.minibatches.svi_on_host import Plan, State, drive_batches, loops_of
+from inference.minibatches.svi_on_host import BatchPlan, State, drive_batches, loops_of
 from inference.runtime.checkpoints import CheckpointTimer
 from inference.runtime.progress import SILENT, Silent
 from models import MODELS, Data, load_data
@@ -45,7 +45,7 @@ def begun(starts=2):
 
 
 def by_loops(task, steps, *, turns=10, close=svi.SETTLED, state=None, **options):
-    loops, plan = loops_of(task.model.algebra, task.rows), Plan(SIZE, turns, close, STEP_SIZE)
+    loops, plan = loops_of(task.model.algebra, task.rows), BatchPlan(SIZE, turns, close, STEP_SIZE)
     given = task.prior, task.rows, task.key, begun() if state is None else state
     return drive_batches(loops, plan, *given, steps, Silent(), "iterating", watch=SILENT, **options)
 
