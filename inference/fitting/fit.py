@@ -31,7 +31,7 @@ from inference.identification.relabel import is_label_warning
 from inference.identification.symmetry import num_flat
 from inference.methods.method import Method, checked_options, method_named
 from inference.methods.options import check_checkpoint_seconds, check_flag, check_seed
-from inference.methods.own_kernel import MarkovKernel, method_or_kernel
+from inference.methods.user_kernel import MarkovKernel, method_or_kernel
 from inference.programs.arguments import as_arguments, name_of, takes_by_name
 from inference.programs.model import program_model
 from inference.results.draws import one_axis
@@ -75,7 +75,7 @@ def fit(
     ``model`` is a zoo `Model`, or a NumPyro function. ``data`` is then its only argument, or a tuple of its first arguments;
     others follow by name, as in ``fit(program, x, y=y)``, unless an option has the same name. ``symmetry``, ``dims`` and
     ``coords`` are as in `inference.programs.model.program_model`. ``method`` is a name, or a user's kernel with
-    ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.own_kernel`). ``start`` gives the sites to start
+    ``init(key, data)`` and ``step(key, state, data)`` (`inference.methods.user_kernel`). ``start`` gives the sites to start
     from. ``options`` are those of the method's ``Options``, such as num_samples or max_iter. A run leaves checkpoints in
     ``folder`` (it must exist, and is locked meanwhile) every ``checkpoint_seconds``, and goes on from those that are there.
     Returns groups

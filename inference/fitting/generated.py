@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from inference.methods import METHODS
-from inference.methods import own_kernel as kernels
+from inference.methods import user_kernel as kernels
 from inference.methods.method import method_named
 from inference.methods.options import Option, described_options
 from inference.runtime.entries import CONF
@@ -21,7 +21,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from inference.methods.own_kernel import MarkovKernel
+from inference.methods.user_kernel import MarkovKernel
 from inference.runtime.progress import Reporter
 
 class Shared(TypedDict, total=False):

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from inference.methods.own_kernel import MarkovKernel
+from inference.methods.user_kernel import MarkovKernel
 from inference.runtime.progress import Reporter
 
 class Shared(TypedDict, total=False):

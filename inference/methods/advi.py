@@ -1,19 +1,19 @@
 """Automatic differentiation variational inference (Kucukelbir, Tran, Ranganath, Gelman and Blei 2017), on the NumPyro program.
 
 A Gaussian q on ℝᵈ, latents summed out, maximises the evidence lower bound (ELBO): its mean and covariance are the best for the
-whole of q, where those of ``laplace`` are read off at the mode. ``full_rank`` has any covariance, ``low_rank`` a diagonal and
+whole of q, where those of ``laplace`` are of the mode. ``full_rank`` has any covariance, ``low_rank`` a diagonal and
 ``rank`` directions, ``mean_field`` a diagonal: its variances are 1 / precision, too narrow where parameters are correlated.
 NumPyro's autoguides, SVI and Adam do the work.
 
 q covers one mode and one labelling, its tails are Gaussian, and the maximum of the ELBO favours a q that is too narrow. A
-Pareto k-hat of the weights p / q of its draws above 0.7 says that q is not good enough. A smaller one does not say that it is.
-The ELBO is below the log evidence, and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where factors
-may be rotated, q keeps to some of the rotations, and no k-hat is given.
+Pareto k-hat of the weights p / q of its draws above 0.7 shows that q is not good enough. A smaller one does not show that it
+is. The ELBO is below the log evidence, and like that of ``cavi`` it leaves out log K! for K exchangeable components. Where
+factors may be rotated, q keeps to some of the rotations, and no k-hat is given.
 
 Each start has two fits. The first is of a mean field to a few draws that stay the same, by a quasi-Newton method (Giordano,
-Ingram and Broderick 2024). It finds the place and the scale of the posterior, and in these units Adam starts. Adam's rate falls
-where the ELBO no longer rises by more than its Monte Carlo error, as in Welandawe, Andersen, Vehtari and Huggins (2024). The
-parameters of q are averages over the last `WINDOW` steps.
+Ingram and Broderick 2024). It gives the location and the scale of the posterior, and in these units Adam starts. Adam's rate
+falls where the ELBO no longer rises by more than its Monte Carlo error, as in Welandawe, Andersen, Vehtari and Huggins (2024).
+The parameters of q are averages over the last `WINDOW` steps.
 """
 
 from typing import Annotated, Any, Literal, NamedTuple
@@ -34,12 +34,12 @@ from inference.methods.guides import (
     NUM_RATES,
     Guide,
     Program,
-    begun,
     bends,
     constrained,
     drawn,
     energy_at,
     fitter,
+    initial_states,
     log_ratios,
     unravel,
 )
@@ -72,7 +72,7 @@ class Options(NamedTuple):
     num_chains: NumChains = 4
 
 
-class Climb(NamedTuple):
+class GuideState(NamedTuple):
     """State of one start."""
 
     svi: list[Array]  # the leaves of SVI's state
@@ -82,26 +82,26 @@ class Climb(NamedTuple):
     elbo: Array  # mean over the last window
     error: Array  # its standard error
     compared: Array  # whether the last window was at the rate of the next one
-    stage: Array  # which rate
+    stage: Array  # number of the rate
     done: Array
     lost: Array  # whether the ELBO was finite at no step of a window
 
 
-class Record(NamedTuple):
+class WindowRecord(NamedTuple):
     elbo: Array
     error: Array
     done: Array
 
 
 def smoothed(static: tuple[Any, ...], arrays: tuple[Any, ...], point: dict[str, Array]) -> Array:
-    """−ELBO of a mean field at fixed standard normal numbers (M, d), up to a constant: what the first fit minimises."""
+    """−ELBO of a mean field at fixed standard normal numbers (M, d), up to a constant: the objective of the first fit."""
     *rest, noise, start, scale = arrays
     points = start + scale * (point["away"] + jnp.exp(point["growth"]) * noise)
     energies = jax.vmap(lambda flat: energy_at(static, tuple(rest), flat))(points)
     return energies.mean() - point["growth"].sum()
 
 
-def step(program: Program, arrays: tuple[Any, ...], key: Array, state: Climb) -> tuple[Climb, Record, Array]:
+def step(program: Program, arrays: tuple[Any, ...], key: Array, state: GuideState) -> tuple[GuideState, WindowRecord, Array]:
     """`WINDOW` steps of Adam of one start, and whether its rate falls; a start that is done stays as it is."""
     svi, _, structure = fitter(program.guide)
     *rest, tol = arrays
@@ -127,7 +127,7 @@ def step(program: Program, arrays: tuple[Any, ...], key: Array, state: Climb) ->
     count, of_adam = after.optim_state
     after = after._replace(optim_state=(jnp.where(falls, stage * LONGEST, count), of_adam))
     lost = number == 0
-    following = Climb(
+    following = GuideState(
         svi=jax.tree.leaves(after),
         shift=state.shift,
         scale=state.scale,
@@ -140,11 +140,11 @@ def step(program: Program, arrays: tuple[Any, ...], key: Array, state: Climb) ->
         lost=lost,
     )
     following = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), following, state)
-    return following, Record(elbo, error, state.done), following.done
+    return following, WindowRecord(elbo, error, state.done), following.done
 
 
 def run(task: Task, options: Options) -> Draws:
-    """Draws of the best q found, the ELBO with its standard error, and the weights p / q."""
+    """Draws of the best q, the ELBO with its standard error, and the weights p / q."""
     require_proper(task)
     spec, arrays = task.model.spec, (task.hyper, task.sufficient_rows)
     supports = transforms(spec, *arrays)
@@ -157,10 +157,10 @@ def run(task: Task, options: Options) -> Draws:
     most = -(-options.max_iter // WINDOW)
     tol = jnp.asarray(options.tol, float)
     watch, checkpoint = Watch(_words), task.checkpoint("windows")
-    ran = drive(
+    climbed = drive(
         step, program, (*arrays, tol), task.key, states, most, task.reporter, "climbing", watch=watch, checkpoint=checkpoint
     )
-    params = jax.tree.map(np.asarray, constrained(program.guide, ran.state.average))
+    params = jax.tree.map(np.asarray, constrained(program.guide, climbed.state.average))
     ends = [jax.tree.map(lambda leaf, s=s: leaf[s], (params, shift, scale)) for s in range(len(starts))]
     keys = np.asarray(jax.random.split(jax.random.fold_in(task.key, 2), len(starts) + 1))
     bounds = np.array([_bound(program, arrays, key, end) for key, end in zip(keys[1:], ends, strict=True)])
@@ -187,7 +187,7 @@ def run(task: Task, options: Options) -> Draws:
         return outcome._replace(**weighed((double.hyper, double.sufficient_rows), end, points))
 
     draws = constrain_draws(supports, unravel(program.shapes, flat.reshape(*size, -1)))
-    points = _points(program, supports, ran, bounds, params, shift, scale, seconds)
+    points = _points(program, supports, climbed, bounds, params, shift, scale, seconds)
     outcome = approximation(draws, points, recompute_in_double, weighed(arrays, ends[best], flat))
     return outcome
 
@@ -219,33 +219,33 @@ def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarr
     noise = np.concatenate([half, -half]) / np.sqrt((half**2).mean(0))  # variances of 1, as those of q
     zero, shifts, scales, seconds = np.zeros_like(starts[:1]), [], [], 0.0
     for number, start in enumerate(starts):
-        bent = np.abs(np.asarray(bends(static, arrays, task.key, start)))
-        sound = np.isfinite(bent) & (bent > 0)
-        scale = 1 / np.sqrt(np.where(sound, bent, 1))
-        given, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
+        curvature = np.abs(np.asarray(bends(static, arrays, task.key, start)))
+        sound = np.isfinite(curvature) & (curvature > 0)
+        scale = 1 / np.sqrt(np.where(sound, curvature, 1))
+        inputs, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
         checkpoint = task.checkpoint(f"start{number + 1}")
-        found = minimise(smoothed, static, given, begin, PREPARED, ENOUGH, task.reporter, checkpoint, curve=jnp.ones_like)
-        if found.interrupted:
+        minima = minimise(smoothed, static, inputs, begin, PREPARED, ENOUGH, task.reporter, checkpoint, curve=jnp.ones_like)
+        if minima.interrupted:
             raise KeyboardInterrupt("interrupted before the first fit was finished")
-        away, growth = (np.asarray(found.points[name])[0] for name in ("away", "growth"))
+        away, growth = (np.asarray(minima.points[name])[0] for name in ("away", "growth"))
         shifts.append(start + scale * away)
         scales.append(scale * np.exp(growth))
-        seconds += found.compile_seconds
+        seconds += minima.compile_seconds
     return np.stack(shifts), np.stack(scales), seconds
 
 
-def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) -> Climb:
+def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) -> GuideState:
     """States of all starts."""
     number = len(shift)
-    leaves, params = begun(program.guide, jax.random.split(jax.random.fold_in(task.key, 3), number))
+    leaves, params = initial_states(program.guide, jax.random.split(jax.random.fold_in(task.key, 3), number))
     lowest, zero, no = np.full(number, -np.inf, shift.dtype), np.zeros(number, shift.dtype), np.zeros(number, bool)
     first = np.zeros(number, jnp.result_type(int))
     at, around, bound, error, not_yet, stage = map(on_host, (shift, scale, lowest, zero, no, first))
-    return Climb(leaves, at, around, params, bound, error, not_yet, stage, not_yet, not_yet)
+    return GuideState(leaves, at, around, params, bound, error, not_yet, stage, not_yet, not_yet)
 
 
 def why_no_weights(task: Task) -> str:
-    """Why weights p / q do not tell how well q fits, in words, or ""."""
+    """Why weights p / q do not measure the fit of q, in words, or ""."""
     symmetry = task.model.symmetry
     if symmetry is not None and symmetry.is_continuous:
         return f"the posterior is the same in every rotation of the {symmetry.dim}s, and q keeps to some of them"
@@ -253,7 +253,7 @@ def why_no_weights(task: Task) -> str:
 
 
 def _bound(program: Program, arrays: tuple[Pytree, Pytree], key: Array, end: Any) -> float:
-    """The ELBO of one start, from draws of their own: the last window's is of parameters that still move."""
+    """The ELBO of one start, from new draws: that of the last window is of parameters that still move."""
     return float(np.asarray(log_ratios(program, arrays, *end, drawn(program, COMPARED, key, *end))).mean())
 
 
@@ -267,13 +267,13 @@ def _points(
     scale: np.ndarray,
     seconds: float,
 ) -> Points:
-    """How q was found: of every start its ELBO by window, last from draws of their own, and the sites at the mean of q."""
+    """The search for q: the ELBO of every start by window, last from new draws, and the sites at the mean of q."""
     mean_of = "z_auto_loc" if program.guide.name == "mean_field" else "auto_loc"
     middle = constrain_starts(supports, unravel(program.shapes, shift + scale * params[mean_of]))
     stopped = np.asarray(ran.records.done)
     longest = max(1, int((~stopped).sum(1).max())) if stopped.size else 0  # the driver may finish its chunk
     traces = np.where(stopped, np.nan, np.asarray(ran.records.elbo))[:, :longest]
-    state: Climb = ran.state
+    state: GuideState = ran.state
     return Points(
         sites={name: np.asarray(leaf) for name, leaf in middle.items()},
         objective=np.concatenate([traces, bounds[:, None]], axis=1),
@@ -286,7 +286,7 @@ def _points(
     )
 
 
-def _words(record: Record) -> str:
+def _words(record: WindowRecord) -> str:
     finite = np.asarray(record.elbo)[np.isfinite(record.elbo)]
     return f"ELBO {finite.max():.2f}" if len(finite) else "the ELBO is not finite"
 

@@ -2,8 +2,8 @@
 
 Latents and parameters are both replaced by means: q(z) comes from E_q[T(θ)], and q(θ) = nu from E_q[z]. The evidence lower
 bound (ELBO) never decreases. The result holds independent draws from q(θ). q is too narrow where components overlap, and it
-covers one labelling only. A large Pareto k-hat of the weights p(x, θ) / q(θ), latents summed out, says that q does not fit
-(Yao, Vehtari, Simpson and Gelman 2018). A small one does not say that the widths are right.
+covers one labelling only. A large Pareto k-hat of the weights p(x, θ) / q(θ), latents summed out, shows that q does not fit
+(Yao, Vehtari, Simpson and Gelman 2018). A small one does not show that the widths are right.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Options(NamedTuple):
     """Stop when the ELBO gains less than ``tol`` (N + its gain so far); then ``num_chains`` × ``num_samples`` draws from q(θ).
 
     With ``batch_size`` an iteration takes that many rows instead of all (`inference.minibatches.svi`), with a step of length
-    (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations, whatever the bound. ``accelerate``
+    (``delay`` + iteration)^−``forgetting``. There are then ``max_iter`` iterations for any bound. ``accelerate``
     extrapolates between iterations over all rows (`inference.convergence.acceleration`), to the same fixed points.
     """
 
@@ -78,7 +78,7 @@ def lower_bound(algebra: Algebra, latents: str, hyper: Hyper, prior: Mapping[str
 
 
 def why_no_weights(model: Model) -> str:
-    """Why weights p(x, θ) / q(θ) do not tell how well q fits, in words, or ""."""
+    """Why weights p(x, θ) / q(θ) do not measure the fit of q, in words, or ""."""
     if model.algebra is not None and "local" in structures(model.algebra.structure):
         of = ", ".join(model.algebra.structure.local)
         return f"every row has {of} of its own, and weights p / q of all of them at once are of no use"
@@ -88,7 +88,7 @@ def why_no_weights(model: Model) -> str:
 
 
 def run(task: Task, options: Options) -> Draws:
-    """Every start to its own optimum of the ELBO, and independent draws from the best q(θ)."""
+    """Run every start to an optimum of the ELBO, and draw independently from the best q(θ)."""
     algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     if options.accelerate and options.batch_size:
@@ -103,11 +103,11 @@ def run(task: Task, options: Options) -> Draws:
         support = ACCELERATES if options.accelerate else METHOD.support
         points, state = climb(task, method, options.max_iter, options.tol, options.num_starts, support)
     number = _num_draws(task, algebra, options)
-    found = approximation(task, algebra, FIXED_POINT.updates.latents, points, state, (options.num_chains, number))
+    outcome = approximation(task, algebra, FIXED_POINT.updates.latents, points, state, (options.num_chains, number))
     if number == options.num_samples:
-        return found
+        return outcome
     few = f"{number} of {options.num_samples} draws of each chain: the log joint of a draw takes a pass over the rows"
-    return found._replace(warnings=(few,))
+    return outcome._replace(warnings=(few,))
 
 
 def _num_draws(task: Task, algebra: Algebra, options: Options) -> int:
@@ -128,7 +128,7 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
     sites, at_draws, log_q = draws(algebra, task.hyper, dict(task.prior), keys, nu)
     why = why_no_weights(task.model)
     of_bound = {"elbo": float(bound[best]), "best_start": best, "of_one_assignment": int(latents == "mode")}
-    found = Draws(
+    outcome = Draws(
         kind=Kind.APPROXIMATION,
         sites={name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
         sample_stats={},
@@ -144,9 +144,9 @@ def approximation(task: Task, algebra: Algebra, latents: str, points: Points, st
         at = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), nu)
         rows = double.sufficient_rows if latents == "mean" else double.rows_on_device
         value = lower_bound(algebra, latents, double.hyper, dict(double.prior), rows, at)
-        return found._replace(attrs={**found.attrs, "elbo": float(value)})
+        return outcome._replace(attrs={**outcome.attrs, "elbo": float(value)})
 
-    return found if task.source is not None else found._replace(recompute_in_double=recompute_in_double)
+    return outcome if task.source is not None else outcome._replace(recompute_in_double=recompute_in_double)
 
 
 METHOD = Method(

@@ -60,7 +60,7 @@ class Warm(NamedTuple):
     chains: Any  # states of all chains, stacked along a leading axis
     hyper: dict[str, np.ndarray]
     logs: dict[str, np.ndarray]  # sum of the logs of the hyperparameters learnt in the second half
-    number: np.ndarray  # how many values are in that sum
+    number: np.ndarray  # number of values in that sum
 
 
 def run(task: Task, options: Options) -> Draws:
@@ -85,7 +85,7 @@ def run(task: Task, options: Options) -> Draws:
     rows = jax.tree.map(np.asarray, task.rows)
     hyper = {name: np.asarray(value, dtype=float) for name, value in task.hyper.items()}
     seed = int(jax.random.bits(jax.random.fold_in(task.key, 1)))
-    started = None if task.start is None else {name: np.asarray(value) for name, value in task.start.items()}
+    start = None if task.start is None else {name: np.asarray(value) for name, value in task.start.items()}
     threads = min(num_cores(), options.num_chains)
     build: Callable[..., Sampler] = algebra.structure.collapsed.sampler
     if options.integrate == "local":
@@ -95,7 +95,7 @@ def run(task: Task, options: Options) -> Draws:
     sampler = build(hyper, rows)
     if options.learn != "none" and sampler.learnt is None:
         raise ZooError(f"{task.model.name}: its hyperparameters are not learnt; leave learn={options.learn} out")
-    chains = stacked([sampler.start(seed, chain, started) for chain in range(options.num_chains)])
+    chains = stacked([sampler.start(seed, chain, start) for chain in range(options.num_chains)])
     nothing = {name: np.zeros_like(value) for name, value in hyper.items()}
     with ThreadPoolExecutor(threads) as pool:
         warm, warmup_seconds, interrupted = _warm_up(
@@ -109,8 +109,8 @@ def run(task: Task, options: Options) -> Draws:
     nothing_yet = np.zeros((options.num_chains, 0))
     sites, log_prior, log_joint = records if records is not None else ({}, nothing_yet, nothing_yet)
     learnt = None if options.learn == "none" else with_hyper(task.model, final, options.learn == "asymmetric")
-    warnings = () if learnt is None else (_said(hyper, final),)
-    found = {"collapsed_log_joint": log_joint}
+    warnings = () if learnt is None else (_learnt_warning(hyper, final),)
+    functionals = {"collapsed_log_joint": log_joint}
     attrs = {"learnt": int(learnt is not None)}
     return Draws(
         Kind.CHAINS,
@@ -120,7 +120,7 @@ def run(task: Task, options: Options) -> Draws:
         interrupted,
         attrs=attrs,
         warnings=warnings,
-        functionals=found,
+        functionals=functionals,
         log_prior=log_prior,
         model=learnt,
     )
@@ -137,7 +137,7 @@ def with_hyper(model: Model, hyper: Any, distinct: bool) -> Model:
 def _warm_up(
     task: Task, options: Options, build: Callable[[Any], Sampler], pool: ThreadPoolExecutor, warm: Warm
 ) -> tuple[Warm, float, bool]:
-    """(where the chains are, seconds, whether it was interrupted)."""
+    """(the state of the warm-up, seconds, whether it was interrupted)."""
     learning = options.learn != "none"
     current: list[Any] = [warm.hyper, build(warm.hyper)]
 
@@ -206,7 +206,7 @@ def _run(
 
 
 def _over_blocks(task: Task, options: Options) -> Draws:
-    """Draws of the parameters that all rows share, and of those of the rows of the task."""
+    """Draws of the shared parameters, and of the local parameters of the rows of the task."""
     from inference.streaming.passes import Stream
     from inference.streaming.topic_chains import collapsed_chains
 
@@ -215,7 +215,7 @@ def _over_blocks(task: Task, options: Options) -> Draws:
 
 
 def _options_over_blocks(options: Options) -> Options:
-    """The options as they hold over blocks, where ``integrate`` is "local"; raises `ZooError` for hyperparameters to learn."""
+    """The options over blocks, where ``integrate`` is "local"; raises `ZooError` for hyperparameters to learn."""
     if options.learn != "none":
         raise ZooError(f"learn={options.learn} needs all rows at once; leave it out over blocks, or use rows in memory")
     return options._replace(integrate="local")
@@ -226,7 +226,7 @@ def _settled(warm: Warm) -> dict[str, np.ndarray]:
     return {name: np.exp(total / warm.number) if warm.number else warm.hyper[name] for name, total in warm.logs.items()}
 
 
-def _said(before: Any, after: Any) -> str:
+def _learnt_warning(before: Any, after: Any) -> str:
     """A warning with the hyperparameters that were learnt."""
     parts = []
     for name, value in after.items():

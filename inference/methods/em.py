@@ -23,7 +23,7 @@ FIXED_POINT = FixedPoint(Updates(parameters=at_mode, latents="mean"), criterion=
 
 
 class Options(NamedTuple):
-    """Stop when the log joint gains less than ``tol`` (N + what it has gained so far).
+    """Stop when the log joint gains less than ``tol`` (N + its gain so far).
 
     ``tol=0`` runs all ``max_iter`` iterations. ``accelerate`` extrapolates between iterations
     (`inference.convergence.acceleration`), to the same fixed points. An iteration is an E-step either way.
@@ -39,9 +39,9 @@ def run(task: Task, options: Options) -> Points:
     """Run EM from every start; `fit` keeps the best, and reports all."""
     if task.source is not None and task.source.step_size is not None:
         return by_blocks.climb(task, FIXED_POINT, options.max_iter, options.num_starts, METHOD.support)[0]
-    found = closed_form(task, options.tol) if task.source is None else None
+    closed = closed_form(task, options.tol) if task.source is None else None
     method = FIXED_POINT._replace(accelerate=options.accelerate)
-    return found or climb(task, method, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
+    return closed or climb(task, method, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
 
 
 METHOD = Method(

@@ -56,7 +56,7 @@ class Options(NamedTuple):
 
 
 def where(model: Model, rows: Pytree) -> str | None:
-    """On which data the method runs, in words for the table of methods, or None: by whether the rows observe the latents."""
+    """The data of the method, in words for the table of methods, or None: they depend on whether rows observe the latents."""
     if model.abilities.maximum is not None:
         return "flat prior"
     if model.algebra is None or METHOD.support.why_not(model.algebra) is not None:
@@ -83,7 +83,7 @@ def run(task: Task, options: Options) -> Draws | Points:
     chosen = np.searchsorted(cumulative, share * cumulative[-1], side="right")
     sites, at_draws = _draws(algebra, *arrays, jax.random.split(jax.random.fold_in(task.key, 1), size), z[chosen])
     shape = (options.num_chains, options.num_samples)
-    found = Draws(
+    draws = Draws(
         Kind.INDEPENDENT,
         {name: np.asarray(leaf).reshape(*shape, *leaf.shape[1:]) for name, leaf in sites.items()},
         {},
@@ -91,8 +91,8 @@ def run(task: Task, options: Options) -> Draws | Points:
         attrs={"log_evidence": float(evidence.max() + np.log(cumulative[-1]))},
         log_prior=np.asarray(at_draws).reshape(shape),
     )
-    return found._replace(
-        recompute_in_double=lambda double: found._replace(attrs={"log_evidence": _log_evidence(double, algebra)})
+    return draws._replace(
+        recompute_in_double=lambda double: draws._replace(attrs={"log_evidence": _log_evidence(double, algebra)})
     )
 
 
@@ -114,8 +114,8 @@ def _log_evidence(task: Task, algebra: Algebra) -> float:
 def _maximum(task: Task) -> Points:
     assert task.model.abilities.maximum is not None
     clock = time.perf_counter()
-    found = task.model.abilities.maximum(jax.tree.map(np.asarray, task.sufficient_rows))
-    sites = {name: np.asarray(leaf)[None] for name, leaf in found.items()}
+    maximum = task.model.abilities.maximum(jax.tree.map(np.asarray, task.sufficient_rows))
+    sites = {name: np.asarray(leaf)[None] for name, leaf in maximum.items()}
     one = np.ones(1)
     return Points(
         sites=sites,
@@ -137,12 +137,12 @@ class Fixed(NamedTuple):
 def _open_rows(rows: Pytree, allowed_states: np.ndarray) -> tuple[Pytree, np.ndarray, np.ndarray]:
     """(the F rows that allow several values, their weights, all assignments (A, F)). Raises `ZooError` for too many.
 
-    On the host, because every number of rows is a shape of its own. Where every latent is observed, this is the first row with
+    On the host, because every number of rows is another shape. Where every latent is observed, this is the first row with
     weight 0 and one assignment.
     """
     choices = allowed_states.sum(1)
-    given = row_info(rows).weight
-    weight = np.ones(len(allowed_states)) if given is None else np.asarray(given)
+    weights = row_info(rows).weight
+    weight = np.ones(len(allowed_states)) if weights is None else np.asarray(weights)
     several = np.flatnonzero((choices > 1) & (weight > 0))  # rows of weight 0 need no sum
     bits = float(np.log2(choices[several]).sum())
     if bits > np.log2(MOST):
@@ -173,14 +173,14 @@ def _with_room(rows: Pytree, weight: np.ndarray, z: np.ndarray) -> tuple[Pytree,
 def _summed(algebra: Algebra, arrays: tuple[Any, ...], z: np.ndarray, reporter: Reporter) -> np.ndarray:
     """Log p(x, z) of every assignment (A,), by calls of equal shapes; the last one is filled up with the first assignment."""
     size = next((size for size in CALLS if size >= len(z)), CALLS[-1])
-    found = []
+    parts = []
     reporter.phase("summing over the latents", len(z))
     for first in range(0, len(z), size):
         part = z[first : first + size]
         filled = np.concatenate([part, np.broadcast_to(z[:1], (size - len(part), z.shape[1]))])
-        found.append(np.asarray(_evidences(algebra, *arrays, filled), dtype=np.float64)[: len(part)])
+        parts.append(np.asarray(_evidences(algebra, *arrays, filled), dtype=np.float64)[: len(part)])
         reporter.update(first + len(part), "", {})
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 @partial(jax.jit, static_argnames=("algebra",))
@@ -194,8 +194,8 @@ def _allowed(algebra: Algebra, hyper: Hyper, rows: Pytree, T: Stats) -> Array:
 def _fixed(algebra: Algebra, hyper: Hyper, prior: Any, T: Stats, rows: Pytree, observed: Array) -> Fixed:
     """The rows with a single possible value, which is then the most probable one."""
     counted = rows._replace(weight=jnp.where(observed, rows_weight(rows), 0))
-    found = local_step(algebra, "mode", hyper, jax.random.PRNGKey(0), T, counted)
-    return Fixed(add(dict(prior), found.stats), found.energy)
+    local = local_step(algebra, "mode", hyper, jax.random.PRNGKey(0), T, counted)
+    return Fixed(add(dict(prior), local.stats), local.energy)
 
 
 def _complete(

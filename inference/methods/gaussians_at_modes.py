@@ -1,8 +1,8 @@
 """Modes on ℝᵈ with their Gaussians and their masses: height is not mass.
 
 The mass of a mode is its share of the evidence by Laplace's approximation, height + d/2 log 2π − ½ log det H, with H the
-negative Hessian. A narrow mode may be the higher one and hold next to nothing. The Hessian is judged and factorised in standard
-units, scaled by its own diagonal, so that neither depends on the units of the data.
+negative Hessian. A narrow mode may be the higher one and have almost no mass. The Hessian is tested and factorised in standard
+units, scaled by its diagonal, so that neither depends on the units of the data.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from models.symmetries import Rotation
 SINGULAR = 1e-10  # smallest eigenvalue of a Hessian in standard units, relative to the largest, from which a mode is isolated
 NEGLIGIBLE = 1e-6  # share of the mass: no draw is of a mode that has less
 DIP = 0.1  # nats by which the density must fall between two modes
-BETWEEN = 15  # points on the way from one to the other, at which it is looked at
+BETWEEN = 15  # points on the way from one to the other, at which it is evaluated
 NO_MODE = (
     "laplace: no isolated mode is here (its Hessian is singular), as where a scale may go to 0; use method=nuts, or gibbs for "
     "a model of the zoo"
@@ -100,14 +100,14 @@ def curvatures(model: Model, unravel: Any, hessian: np.ndarray, dtype: Any) -> n
     return np.asarray(ravel_pytree(tree)[0], dtype=np.float64)
 
 
-class Found(NamedTuple):
-    """A mode that starts have reached."""
+class Mode(NamedTuple):
+    """A mode that starts have reached, with its Gaussian."""
 
     start: int  # the highest of these
     normal: Normal
     log_constant: float  # log of its mass, less its height
     height: float  # log density
-    log_alike: float  # log of how many permutations of its components leave it where it is: it has K! images divided by that
+    log_alike: float  # log of the number n of permutations of its components that do not move it: it has K! / n images
 
     @property
     def log_mass(self) -> float:
@@ -123,15 +123,15 @@ def modes_of(
     energy_at: Callable[[Array], float],
     hessian_at: Callable[[Array], Array | np.ndarray],
     log_volume: np.ndarray | None = None,
-) -> tuple[list[Found], Modes]:
-    """The modes at which starts ended, the largest mass first, and which start ended at which.
+) -> tuple[list[Mode], Modes]:
+    """The modes at which starts ended, the largest mass first, and the mode of every start.
 
     A density that is not one of ℝᵈ has masses in other coordinates, and ``log_volume`` (start,) is the log volume there of a
     unit volume of ℝᵈ at every end.
 
-    Two ends are of one mode if they are near in what no symmetry changes, in standard deviations of the Gaussian at the higher
-    one, or if the density does not fall on the way between them. Raises `ZooError` if the highest start is at no isolated mode.
-    A lower one with a singular Hessian has no mass, and is compared by its height.
+    Two ends are of one mode if they are near in the invariants of symmetries, in standard deviations of the Gaussian at the
+    higher one, or if the density does not fall on the way between them. Raises `ZooError` if the highest start is at no
+    isolated mode. A lower one with a singular Hessian has no mass, and is compared by its height.
     """
     ends = np.asarray(jax.vmap(lambda point: ravel_pytree(point)[0])(minima.points))
     sites = {name: np.asarray(leaf) for name, leaf in constrain_starts(supports, minima.points).items()}
@@ -139,28 +139,28 @@ def modes_of(
     sound = minima.converged.astype(bool) & np.isfinite(minima.values)
     sound[highest] = True
     owner = np.full(len(ends), -1)
-    found: list[Found] = []
+    isolated: list[Mode] = []
     for start in np.argsort(minima.values, kind="stable").tolist():  # the highest first
         if owner[start] >= 0 or not sound[start]:
             continue
-        joined = (each.start for each in found if _joined(energy_at, ends[each.start], ends[start], -minima.values[start]))
+        joined = (mode.start for mode in isolated if _joined(energy_at, ends[mode.start], ends[start], -minima.values[start]))
         owner[start] = next(joined, start)
         if owner[start] != start:
             continue
         try:
-            each = _gaussian(model, unravel, jnp.asarray(ends[start]), hessian_at, start, -float(minima.values[start]))
+            mode = _gaussian(model, unravel, jnp.asarray(ends[start]), hessian_at, start, -float(minima.values[start]))
             volume = 0.0 if log_volume is None else float(log_volume[start])
-            alike = _log_alike(model, supports, each.normal, sites, start)
-            each = each._replace(log_constant=each.log_constant + volume, log_alike=alike)
+            alike = _log_alike(model, supports, mode.normal, sites, start)
+            mode = mode._replace(log_constant=mode.log_constant + volume, log_alike=alike)
         except ZooError:
             if start == highest:
                 raise
             continue
-        found.append(each)
+        isolated.append(mode)
         if (owner < 0).any():
-            apart = _apart(model, supports, unravel, each, ends, sites)
+            apart = _apart(model, supports, unravel, mode, ends, sites)
             owner[(owner < 0) & (apart <= ELSEWHERE)] = start
-    return _by_mass(found, owner, -minima.values, highest)
+    return _by_mass(isolated, owner, -minima.values, highest)
 
 
 def _joined(energy_at: Callable[[Array], float], higher: np.ndarray, lower: np.ndarray, height: float) -> bool:
@@ -171,17 +171,17 @@ def _joined(energy_at: Callable[[Array], float], higher: np.ndarray, lower: np.n
 
 def _gaussian(
     model: Model, unravel: Any, mode: Array, hessian_at: Callable[[Array], Array | np.ndarray], start: int, height: float
-) -> Found:
+) -> Mode:
     """The Gaussian at the end of a start, and its mass; raises `ZooError` where there is no isolated mode."""
     hessian = np.asarray(hessian_at(mode), dtype=np.float64)
     orbit = orbits(model, unravel, mode[None])
     normal = normal_at(mode, hessian, curvatures(model, unravel, hessian, mode.dtype), orbit[0])
     volume = float(log_volumes(model, normal, orbit)[0])
-    return Found(start, normal, volume + 0.5 * normal.size * np.log(2 * np.pi) - normal.log_scale, height, 0.0)
+    return Mode(start, normal, volume + 0.5 * normal.size * np.log(2 * np.pi) - normal.log_scale, height, 0.0)
 
 
 def _log_alike(model: Model, supports: Mapping[str, Any], normal: Normal, sites: Mapping[str, np.ndarray], start: int) -> float:
-    """Log of how many permutations of components leave the end of a start where it is: Σ log n! over groups that are equal."""
+    """Log of the number of permutations of components that do not move the end of a start: Σ log n! over equal groups."""
     pairs = _exchanged(model, sites, start)
     if pairs is None:
         return 0.0
@@ -223,34 +223,34 @@ def _exchanged(model: Model, sites: Mapping[str, np.ndarray], start: int) -> Exc
     return Exchanged(size, one, other, moved)
 
 
-def _by_mass(found: list[Found], owner: np.ndarray, heights: np.ndarray, highest: int) -> tuple[list[Found], Modes]:
+def _by_mass(isolated: list[Mode], owner: np.ndarray, heights: np.ndarray, highest: int) -> tuple[list[Mode], Modes]:
     """The modes in the order of their masses, then those that have none, and the mode of every start by its ``owner``."""
-    masses = {each.start: each.log_mass for each in sorted(found, key=lambda each: -each.log_mass)}
+    masses = {mode.start: mode.log_mass for mode in sorted(isolated, key=lambda mode: -mode.log_mass)}
     singular = [int(start) for start in np.unique(owner[owner >= 0]) if start not in masses]
     masses |= {start: masses[highest] + heights[start] - heights[highest] for start in singular}
     number = {start: place for place, start in enumerate(masses)}
     of_start = np.array([number.get(int(start), -1) for start in owner])
     log_mass = np.array([masses.get(int(start), np.nan) for start in owner])
-    return sorted(found, key=lambda each: number[each.start]), Modes(of_start, log_mass, 1)
+    return sorted(isolated, key=lambda mode: number[mode.start]), Modes(of_start, log_mass, 1)
 
 
 def _apart(
     model: Model,
     supports: Mapping[str, Any],
     unravel: Any,
-    found: Found,
+    mode: Mode,
     ends: np.ndarray,
     sites: Mapping[str, np.ndarray],
 ) -> np.ndarray:
-    """(start,): how many standard deviations of the Gaussian at a mode the ends (start, d) are from it."""
-    normal = found.normal
-    near = np.abs((ends - ends[found.start]) / normal.unit).max(1)  # a standard deviation is a unit or more
+    """(start,): the distances of the ends (start, d) from a mode, in standard deviations of its Gaussian."""
+    normal = mode.normal
+    near = np.abs((ends - ends[mode.start]) / normal.unit).max(1)  # a standard deviation is a unit or more
     if not (near > ELSEWHERE).any():
         return np.asarray(near)
     noise = np.random.default_rng(0).standard_normal((SCALED, normal.size))
     drawn = constrain_draws(supports, jax.tree.map(lambda leaf: leaf[None], jax.vmap(unravel)(normal.points(noise))))
     some = {name: np.asarray(leaf)[0] for name, leaf in drawn.items()}
-    return np.fmin(near, distances(sites, found.start, some, model.naming.dims, model.symmetry))
+    return np.fmin(near, distances(sites, mode.start, some, model.naming.dims, model.symmetry))
 
 
 def orbits(model: Model, unravel: Any, flat: Array) -> np.ndarray:
@@ -307,8 +307,8 @@ def log_volumes(model: Model, normal: Normal, orbits: np.ndarray) -> np.ndarray:
     """Log volume (S,) of the orbits through S points (S, d, R) of the slice on which a Gaussian lies, in its standard units.
 
     Near the mode, an integral over ℝᵈ equals the integral over the slice of the density times this volume, which counts all
-    rotations and reflections. That holds where factors are distinct and far from 0. A weak factor meets its own reflection on
-    the slice, and each such factor makes the evidence too large by up to log 2.
+    rotations and reflections. That holds where factors are distinct and far from 0. A weak factor meets its reflection on the
+    slice, and each such factor makes the evidence too large by up to log 2.
     """
     if not _turns_freely(model):
         return np.zeros(len(orbits))

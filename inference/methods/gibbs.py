@@ -46,9 +46,9 @@ class Options(NamedTuple):
 
 
 def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tuple[Stats, Pytree, Array]:
-    """One sweep of one chain: (T, record, False), where a record is the sites, their log prior, and how the sweep began.
+    """One sweep of one chain: (T, record, False), where a record is the sites, their log prior, and a log joint.
 
-    That is the log joint of the parameters it entered with, which costs nothing.
+    That is the log joint of the parameters that the sweep enters with, which costs nothing.
     """
     hyper, prior, rows = arrays
     following, _, local = sweep(algebra, UPDATES, hyper, prior, key, T, rows)
@@ -58,7 +58,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, T: Stats) -> tup
 def step_from_sums(
     algebra: Algebra, hyper: Pytree, prior: Pytree, key: Array, T: Stats, local: Local
 ) -> tuple[Stats, Pytree, Array]:
-    """What `step` makes of one chain, its local step given."""
+    """`step` of one chain from its local step."""
     following, _ = parameter_step(algebra, UPDATES, key, prior, T, local.stats)
     return following, _record(algebra, hyper, prior, T, following, local), jnp.zeros((), bool)
 

@@ -31,7 +31,7 @@ TOGETHER = 64  # draws whose densities are computed at a time
 
 
 class Guide(NamedTuple):
-    """Which Gaussian: one of `GUIDES` on ℝᵈ, with d = ``size``."""
+    """A family of Gaussians: one of `GUIDES` on ℝᵈ, with d = ``size``."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
 
 class Fitter(NamedTuple):
-    """NumPyro's SVI of a guide, and the tree that the state of SVI is."""
+    """NumPyro's SVI of a guide, and the tree structure of its state."""
 
     svi: infer.SVI
     auto: Any  # the autoguide
@@ -59,7 +59,7 @@ class PathwiseELBO(infer.Trace_ELBO):  # type: ignore[misc]  # NumPyro has no ty
     """`Trace_ELBO` whose gradient goes through the draws alone (Roeder, Wu and Duvenaud 2017).
 
     The parameters inside log q have a gradient of mean 0, which is left out. The gradient of an exact q is then 0 in every
-    draw, so that nothing shakes it off.
+    draw, so that no noise moves it.
     """
 
     def loss(self, rng_key: Array, param_map: Any, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Array:
@@ -79,7 +79,7 @@ def target(size: int, energy: Callable[[Array], Array] | None = None) -> None:
     """A program with one site, z (d,), of log density −``energy``(z); without ``energy``, it only has the site."""
     z = sample("z", dist.ImproperUniform(dist.constraints.real_vector, (), (size,)))
     if energy is not None:
-        with handlers.block():  # the energy may run a program of its own, whose sites are not this one's
+        with handlers.block():  # the energy may run another program, whose sites are not of this one
             value = energy(z)
         factor("log_density", -value)
 
@@ -99,7 +99,7 @@ def fitter(guide: Guide) -> Fitter:
     """SVI with a guide; one object for equal guides.
 
     NumPyro's guide learns the site on shapes only, because on numbers its initialisation compiles hundreds of single
-    operations. The values that it then holds are never read: `begun` gives every parameter.
+    operations. Its values are never read: `initial_states` gives every parameter.
     """
     options = {"init_loc_fn": infer.init_to_value(values={"z": np.zeros(guide.size, guide.dtype)})}
     auto = {
@@ -113,7 +113,7 @@ def fitter(guide: Guide) -> Fitter:
 
 
 @cached_jit(static_argnames=("guide",))
-def begun(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
+def initial_states(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
     """(leaves of SVI's state, parameters on ℝ), at about a standard normal, for every key.
 
     The factor of a low rank starts small and random: at 0 its gradient is 0 on average.
@@ -139,7 +139,7 @@ def begun(guide: Guide, keys: Array) -> tuple[list[Array], dict[str, Array]]:
 
 @cached_jit(static_argnames=("guide",))
 def constrained(guide: Guide, params: dict[str, Array]) -> dict[str, Array]:
-    """Parameters of a guide on ℝ as what they are, scales above 0, over a leading axis."""
+    """Parameters of a guide from ℝ to their supports, as scales above 0, over a leading axis."""
     return jax.vmap(fitter(guide).svi.constrain_fn)(params)
 
 

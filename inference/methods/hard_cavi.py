@@ -6,9 +6,9 @@ Every latent is at its most probable value ẑ given E_q[T(θ)], and q(θ) is th
 
 which is log p(x, ẑ) at the best q(θ): parameters are integrated out, where `inference.methods.hard_em` maximises over them.
 Latents besides the component, as missing cells under full covariances and the factors of Student-t tails, keep their
-distribution: there q(θ) is mean-field, as in `inference.methods.cavi`, and the bound lies below log p(x, ẑ).
-With Gaussian components it is Bayesian k-means, and components that no row needs stay empty. The bound lies below that of
-`inference.methods.cavi`, and q(θ) is narrower still: it is as sure as if somebody had told which row belongs where.
+distribution: there q(θ) is mean-field, as in `inference.methods.cavi`, and the bound lies below log p(x, ẑ). With Gaussian
+components it is Bayesian k-means, and components that no row needs stay empty. The bound lies below that of
+`inference.methods.cavi`, and q(θ) is narrower still: as narrow as if all assignments were known.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ FIXED_POINT = FixedPoint(Updates(parameters=at_mean, latents="mode"), criterion=
 
 
 def run(task: Task, options: Options) -> Draws:
-    """Every start to its own assignment, and independent draws of the parameters given the best one."""
+    """Run every start to an assignment, and draw the parameters independently given the best one."""
     algebra = require_algebra(task, METHOD.support)
     require_proper(task)
     require_single_rows(task, algebra)

@@ -1,7 +1,7 @@
 """Hard EM, also classification EM (Celeux and Govaert 1992): every latent at its most probable value.
 
 It climbs the complete-data log joint log p(x, z, θ), which never decreases and settles exactly. With uniform weights, one fixed
-spherical covariance and a flat prior it is k-means, whatever the variance (document 002); of soft EM k-means is the limit for a
+spherical covariance and a flat prior it is k-means for any variance (document 002); of soft EM k-means is the limit for a
 variance of 0. Viterbi training is the same pair of updates on a chain. Its point is biased towards separated components: the
 log joint that is reported for it is the same marginal one as for every other method.
 """
@@ -40,9 +40,9 @@ class Options(NamedTuple):
 
 
 def run(task: Task, options: Options) -> Points:
-    """Every start to its own maximum; the caller keeps the best and reports all."""
-    found = closed_form(task, options.tol)
-    return found or climb(task, FIXED_POINT, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
+    """Run hard EM from every start; `fit` keeps the best, and reports all."""
+    closed = closed_form(task, options.tol)
+    return closed or climb(task, FIXED_POINT, options.max_iter, options.tol, options.num_starts, METHOD.support)[0]
 
 
 METHOD = Method(

@@ -1,4 +1,4 @@
-"""Mistakes in the form of a kernel of one's own, each as one message."""
+"""Mistakes in the form of a user's kernel, each as one message."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,18 +24,18 @@ def of_start(kernel: str, what: str, state: Any) -> Any:
     return state
 
 
-def of_step(kernel: str, found: Any) -> tuple[Any, Mapping[str, Any]]:
+def of_step(kernel: str, result: Any) -> tuple[Any, Mapping[str, Any]]:
     """The state and the parameters that ``step`` returns; raises `ZooError` for anything else than this pair."""
-    if not isinstance(found, tuple) or len(found) != 2:
-        returned = f"{len(found)} things" if isinstance(found, tuple) else kind_of(found)
+    if not isinstance(result, tuple) or len(result) != 2:
+        returned = f"{len(result)} things" if isinstance(result, tuple) else kind_of(result)
         raise ZooError(f"step of {kernel} returns {returned}; it returns two: (state, sites), the new state and a dict by site")
-    if not isinstance(found[1], Mapping):
-        raise ZooError(f"step of {kernel} returns (state, {kind_of(found[1])}); the second is a dict of parameters by site")
-    return found
+    if not isinstance(result[1], Mapping):
+        raise ZooError(f"step of {kernel} returns (state, {kind_of(result[1])}); the second is a dict of parameters by site")
+    return result
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words."""
+    """The type of a value, in words."""
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
@@ -46,7 +46,7 @@ def explained(kernel: str, what: str, compiled: bool) -> Iterator[None]:
         yield
     except ZooError:
         raise
-    except Exception as error:  # the kernel is the user's, and may raise anything; what is not known here passes on
+    except Exception as error:  # the kernel is the user's, and may raise anything; unknown errors pass on
         if compiled and _is_numpy_in_jax(error):
             raise ZooError(
                 f"{kernel} cannot be compiled: {_first_line(error)}. If it is NumPy, give compiled=False: its key is then a "
@@ -61,7 +61,7 @@ def explained(kernel: str, what: str, compiled: bool) -> Iterator[None]:
 
 
 def _is_numpy_in_jax(error: Exception) -> bool:
-    """A tracer in NumPy, a method of a Generator asked of a JAX key, or an entry written into an array."""
+    """A tracer in NumPy, a method of a Generator called on a JAX key, or an entry written into an array."""
     of_generator = (
         isinstance(error, AttributeError) and isinstance(error.obj, jax.Array) and hasattr(np.random.Generator, str(error.name))
     )

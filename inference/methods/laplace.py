@@ -1,8 +1,8 @@
 """Laplace's approximation: a Gaussian at the mode of the posterior on ℝᵈ, with the inverse Hessian as its covariance.
 
 The mode is taken on the unconstrained space, with the Jacobian of the transforms (errata E20): it is not the MAP point. The
-result holds independent draws mapped back to the sites. A Pareto k-hat of their importance weights above 0.7 says that the
-Gaussian is not good enough. A smaller one does not say that it is.
+result holds independent draws mapped back to the sites. A Pareto k-hat of their importance weights above 0.7 shows that the
+Gaussian is not good enough. A smaller one does not show that it is.
 
 Where starts end at several modes, their masses decide, not their heights (`inference.methods.gaussians_at_modes`). Without a
 symmetry the draws are of a mixture, one Gaussian per mode with its mass as the weight, and the evidence is the sum of the
@@ -28,7 +28,7 @@ from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.requirements import require_proper
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
-from inference.methods.gaussians_at_modes import NEGLIGIBLE, Found, log_volumes, modes_of, orbits
+from inference.methods.gaussians_at_modes import NEGLIGIBLE, Mode, log_volumes, modes_of, orbits
 from inference.methods.method import Method
 from inference.methods.options import MaxIter, NumChains, NumSamples, NumStarts, Tol
 from models.base import Model, Pytree, ZooError
@@ -73,7 +73,7 @@ def _at(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], f
 class Mixture(NamedTuple):
     """One Gaussian per mode that the draws cover, or the one Gaussian."""
 
-    modes: list[Found]
+    modes: list[Mode]
     log_weights: np.ndarray  # (M,): of the modes, of which the sum of the weights is 1
 
     def drawn(self, random: np.random.Generator, number: int) -> tuple[Array, np.ndarray]:
@@ -84,22 +84,22 @@ class Mixture(NamedTuple):
             return normal.points(noise), normal.log_density(noise)
         at = random.choice(len(self.modes), number, p=np.exp(self.log_weights))
         flat = np.zeros((number, self.modes[0].normal.size))
-        for m, each in enumerate(self.modes):
-            flat[at == m] = each.normal.points(noise[at == m])
-        densities = [each.normal.log_density(each.normal.noise(flat)) for each in self.modes]
+        for m, mode in enumerate(self.modes):
+            flat[at == m] = mode.normal.points(noise[at == m])
+        densities = [mode.normal.log_density(mode.normal.noise(flat)) for mode in self.modes]
         return jnp.asarray(flat, self.modes[0].normal.mode.dtype), logsumexp(self.log_weights[:, None] + densities, axis=0)
 
 
-def mixture_of(model: Model, found: list[Found]) -> Mixture:
+def mixture_of(model: Model, isolated: list[Mode]) -> Mixture:
     """The modes that the draws cover: all that matter, or the first where a symmetry makes images of it."""
-    log_mass = np.array([each.log_mass for each in found])
-    some = log_mass >= log_mass[0] + np.log(NEGLIGIBLE) if model.symmetry is None else np.arange(len(found)) == 0
-    kept = [each for each, here in zip(found, some, strict=True) if here]
+    log_mass = np.array([mode.log_mass for mode in isolated])
+    some = log_mass >= log_mass[0] + np.log(NEGLIGIBLE) if model.symmetry is None else np.arange(len(isolated)) == 0
+    kept = [mode for mode, here in zip(isolated, some, strict=True) if here]
     return Mixture(kept, log_mass[some] - logsumexp(log_mass[some]))
 
 
 def run(task: Task, options: Options) -> Draws:
-    """Draws from the Gaussians at the modes found, the evidence, and their weights p / q."""
+    """Draws from the Gaussians at the modes, the evidence, and their weights p / q."""
     spec, arrays = task.model.spec, (task.hyper, task.sufficient_rows)
     require_proper(task)
     supports = transforms(spec, *arrays)
@@ -123,7 +123,7 @@ def run(task: Task, options: Options) -> Draws:
         return value_at(energy, spec, arrays, unravel(flat))
 
     try:
-        found, modes = modes_of(task.model, supports, unravel, minima, energy_at, hessian_at)
+        isolated, modes = modes_of(task.model, supports, unravel, minima, energy_at, hessian_at)
     except ZooError:
         if minima.interrupted:  # the search had not come to a mode yet
             raise KeyboardInterrupt("interrupted before a mode was found") from None
@@ -131,15 +131,15 @@ def run(task: Task, options: Options) -> Draws:
         if not minima.converged[highest]:
             raise ZooError(NOT_THERE.format(int(minima.iterations[highest]))) from None
         raise
-    mixture = mixture_of(task.model, found)
+    mixture = mixture_of(task.model, isolated)
     size = (options.num_chains, options.num_samples)
     random = np.random.default_rng(np.asarray(jax.random.key_data(task.key)))
     flat, log_q = mixture.drawn(random, size[0] * size[1])
-    number, best = len(mixture.modes), found[0].start
-    tops = [np.asarray(each.normal.mode) for each in mixture.modes]
+    number, best = len(mixture.modes), isolated[0].start
+    tops = [np.asarray(mode.normal.mode) for mode in mixture.modes]
     places = np.concatenate([tops, np.asarray(flat)])  # the modes, then the draws
-    volumes = log_volumes(task.model, found[0].normal, orbits(task.model, unravel, flat))
-    constants = np.array([each.log_constant for each in mixture.modes])
+    volumes = log_volumes(task.model, isolated[0].normal, orbits(task.model, unravel, flat))
+    constants = np.array([mode.log_constant for mode in mixture.modes])
 
     def weighed(energies: np.ndarray) -> dict[str, Any]:
         at_modes, at_draws = energies[:number], energies[number:]
@@ -174,7 +174,7 @@ def _require_small(starts: Pytree) -> None:
 
 
 def _points(supports: Mapping[str, Any], minima: Minima) -> Points:
-    """How the mode was found."""
+    """The search for the modes."""
     return Points(
         {name: np.asarray(value) for name, value in constrain_starts(supports, minima.points).items()},
         -minima.trace,

@@ -4,7 +4,7 @@ The objective is the loss of NumPyro's `AutoDelta`, −log p(x, θ) in the coord
 (errata E20), so that the answer is EM's. It has no noise. L-BFGS-B therefore takes the place of all steps of stochastic
 variational inference, and converges to the last digits.
 
-The best start is the highest. A remark says so if another optimum has clearly more mass (`inference.methods.optima_by_mass`).
+The best start is the highest. A remark warns if another optimum has clearly more mass (`inference.methods.optima_by_mass`).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from models.algebra import add, at_mode, structures
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
 
 FALLEN = 5.0  # e-folds by which a positive number has fallen below its start, from where it may be on its way to 0
-FURTHER = (0.0, 2.0, 4.0)  # e-folds further, at which the log density is looked at
+FURTHER = (0.0, 2.0, 4.0)  # e-folds further, at which the log density is evaluated
 MOST_LOOKED_AT = 20  # positive numbers of a start that have fallen
 
 
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     num_starts: NumStarts = 10
 
 
-class Program(NamedTuple):
+class DeltaProgram(NamedTuple):
     """The static half of a run: the program, and the shapes that a guide is made for."""
 
     spec: Callable[..., Any]
@@ -49,12 +49,12 @@ class Program(NamedTuple):
 
 
 @cache
-def delta(program: Program) -> infer.SVI:
+def delta(program: DeltaProgram) -> infer.SVI:
     """NumPyro's loss of a program with a delta guide; one object for equal arguments, so that jitted code recognises it."""
     return infer.SVI(program.spec, infer.autoguide.AutoDelta(program.spec), optim.Adam(1e-3), infer.Trace_ELBO())
 
 
-def loss(program: Program, arrays: tuple[Any, ...], z: Pytree) -> Array:
+def loss(program: DeltaProgram, arrays: tuple[Any, ...], z: Pytree) -> Array:
     """The delta guide's loss, −log p(x, θ), as a function of unconstrained coordinates of the sites."""
     hyper, rows, supports = arrays
     svi = delta(program)
@@ -64,12 +64,12 @@ def loss(program: Program, arrays: tuple[Any, ...], z: Pytree) -> Array:
 
 
 def run(task: Task, options: Options) -> Points:
-    """Every start to its own maximum; the caller keeps the best and reports all."""
+    """Run every start to a maximum; `fit` keeps the best, and reports all."""
     spec = task.model.spec
     rows = task.sufficient_rows
     supports = transforms(spec, task.hyper, rows)
     leaves, structure = jax.tree.flatten(rows)
-    program = Program(spec, (structure, tuple(leaf.shape for leaf in leaves)))
+    program = DeltaProgram(spec, (structure, tuple(leaf.shape for leaf in leaves)))
     svi = delta(program)
     if svi.guide.prototype_trace is None:
         # On shapes only: the guide learns the sites, and its values are never read, because `loss` gives every location. Run
@@ -107,10 +107,10 @@ def run(task: Task, options: Options) -> Points:
 
 
 def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | None]:
-    """(why a start has found no mode, or None; the sites after one more iteration of EM, or None without such an iteration).
+    """(why a start has no mode, or None; the sites after one more iteration of EM, or None without such an iteration).
 
     A start has no mode where its objective is not finite, or where a block has no mode given the expected latents: at a mode of
-    the log joint every block of parameters is at its own mode.
+    the log joint every block of parameters is at its mode.
     """
     algebra = task.model.algebra
     sound = bool(np.isfinite(value)) and abs(value) <= 1e100
@@ -126,18 +126,18 @@ def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | No
     return why or next(filter(None, reasons), None), jax.tree.map(np.asarray, after)
 
 
-def _endless(task: Task, program: Program, arrays: tuple[Any, ...], starts: Pytree, minima: Minima) -> list[str | None]:
+def _endless(task: Task, program: DeltaProgram, arrays: tuple[Any, ...], starts: Pytree, minima: Minima) -> list[str | None]:
     """For each start of a program why it has no mode: the log density grows as long as a scale falls towards 0.
 
     So does that of a centred hierarchy, where all effects are equal. An optimiser stops there by rounding, and elsewhere from
     every start. From there on the log density still grows by equal steps, while at a mode it falls, or is flat.
     """
-    if task.model.algebra is not None:  # families say themselves where they have no mode
+    if task.model.algebra is not None:  # its families report where they have no mode
         return [None] * len(minima.values)
     positive = (dist.constraints.positive, dist.constraints.nonnegative)
     sites = latent_sites(task.model.spec, task.hyper, task.sufficient_rows)
     names = [name for name, site in sites.items() if innermost(site.support) in positive]
-    found: list[str | None] = []
+    reasons: list[str | None] = []
     for s in range(len(minima.values)):
         point = {name: leaf[s] for name, leaf in minima.points.items()}
         fallen = [
@@ -146,14 +146,14 @@ def _endless(task: Task, program: Program, arrays: tuple[Any, ...], starts: Pytr
             for place in np.argwhere(np.asarray(point[name]) < np.asarray(starts[name][s]) - FALLEN).tolist()
         ]
         grows = [name for name, place in fallen[:MOST_LOOKED_AT] if _grows(program, arrays, point, name, tuple(place))]
-        found.append(_without_mode(", ".join(dict.fromkeys(grows))) if grows else None)
-    return found
+        reasons.append(_without_mode(", ".join(dict.fromkeys(grows))) if grows else None)
+    return reasons
 
 
-def _grows(program: Program, arrays: tuple[Any, ...], point: Pytree, name: str, place: tuple[int, ...]) -> bool:
+def _grows(program: DeltaProgram, arrays: tuple[Any, ...], point: Pytree, name: str, place: tuple[int, ...]) -> bool:
     """Whether the log density rises by a nat or more as one number falls by 2 e-folds, and by as much in the next 2."""
     moved = [point | {name: point[name].at[place].add(-step)} for step in FURTHER]
-    near, middle, far = (-value_at(loss, program, arrays, each) for each in moved)
+    near, middle, far = (-value_at(loss, program, arrays, end) for end in moved)
     return bool(middle - near >= 1 and far - middle >= 0.9 * (middle - near) and np.isfinite(far))
 
 

@@ -47,7 +47,7 @@ class Method(NamedTuple):
     evidence: tuple[str, ...]  # the checks of a certificate, by their names in `inference.certificates.cell`
     support: Support = ANY_MODEL
     updates: tuple[str, str] | None = None  # of parameters and latents, in words; None: it runs on the NumPyro program
-    # (model, rows) -> on which data the method runs, in words, or None for nowhere; None: on all data of a supported model
+    # (model, rows) -> the data that the method runs on, in words, or None for none; None: all data of a supported model
     where: Callable[[Model, Pytree], str | None] | None = None
     lockstep: bool = True  # whether steps take equally long in all chains
     over_blocks: OverBlocks | None = None  # None: it needs all rows at once
@@ -66,8 +66,8 @@ def method_named(method: str) -> Method:
         )
     if method not in METHODS:
         raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
-    found: Method = import_module(METHODS[method]).METHOD
-    return found
+    record: Method = import_module(METHODS[method]).METHOD
+    return record
 
 
 def require_over_blocks(method: Method, *, steps: bool) -> OverBlocks:
@@ -76,7 +76,7 @@ def require_over_blocks(method: Method, *, steps: bool) -> OverBlocks:
     if method.over_blocks is None:
         raise ZooError(f"method={method.name} needs all rows at once; over blocks there are {', '.join(known)}")
     if steps and not method.over_blocks.steps:
-        those = " and ".join(name for name, one in known.items() if one.steps)
+        those = " and ".join(name for name, over_blocks in known.items() if over_blocks.steps)
         raise ZooError(
             f"method={method.name} takes passes over all rows; steps of one block each are for {those}, whose "
             "expected latents of a block stand for those of all rows"
@@ -103,7 +103,7 @@ def checked_options(method: Method, options: Mapping[str, Any], of_model: Iterab
 
 
 def _hint(name: str, accepted: Iterable[str], of_model: Iterable[str]) -> str:
-    """What an unknown option may have been meant for: one of the method's, the model's, or another method's."""
+    """The option that an unknown one may stand for: of the method, the model, or another method."""
     if name in of_model:
         return f" (the model takes it: MODELS[…](data, {name}=…))"
     if others := [other for other in METHODS if name in method_named(other).options._fields]:

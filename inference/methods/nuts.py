@@ -1,6 +1,6 @@
 """The No-U-Turn sampler (Hoffman and Gelman 2014) on the marginal program: NumPyro's kernel, the zoo's driver.
 
-Latents are summed out by the program, parameters live on ℝᵈ. Chains start overdispersed, each from seeds of its own. A
+Latents are summed out by the program, parameters live on ℝᵈ. Chains start overdispersed, each from other seeds. A
 transition leaves the posterior invariant, and the law of a chain tends to it. Divergences, R-hat and ESS of the functionals can
 show that a run has not arrived. That all of them pass does not show that it has: all chains may be at one of several modes.
 """
@@ -28,7 +28,7 @@ from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
 from models.base import Pytree
 
-FLAT = 1e-4  # curvature beside the largest: standard deviations a hundred times apart
+FLAT = 1e-4  # curvature relative to the largest: standard deviations a hundred times apart
 SETTLED = 100  # iterations in which adaptation replaces a curvature far from the mode; after 20 it still makes divergences
 DENSE = 64  # dimensions up to which the mass matrix is dense
 
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """The static half of a run; ``dense`` says whether the mass matrix is a whole one, or a diagonal."""
+    """The static half of a run; with ``dense`` the mass matrix is a full one, otherwise diagonal."""
 
     spec: Callable[..., Any]
     num_warmup: int
@@ -59,7 +59,7 @@ class Kernel(NamedTuple):
     dense: bool = True
 
     def settings(self) -> dict[str, Any]:
-        """What NumPyro's init takes: as ``Kernel(spec, 500, 0.8, 10).settings()["dense_mass"]``, which is True."""
+        """Arguments of NumPyro's init: as ``Kernel(spec, 500, 0.8, 10).settings()["dense_mass"]``, which is True."""
         return {
             "num_warmup": self.num_warmup,
             "dense_mass": self.dense,
@@ -93,8 +93,8 @@ def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:
 def kernels(kernel: Kernel) -> tuple[Any, Any]:
     """NumPyro's (init, sample); one pair for equal arguments, so that jitted code recognises it.
 
-    Its sample reads settings that its init has left behind. Where the program of `initial` is a kept one, init does not run in
-    this process. So it runs here, on shapes of a potential that is 0.
+    Its sample reads settings that its init has left behind. Where the program of `initial` is a cached one, init does not run
+    in this process. So it runs here, on shapes of a potential that is 0.
     """
 
     def potential_of(hyper: Pytree, rows: Pytree, instead: Callable[[Pytree], Array] | None = None) -> Any:
@@ -110,11 +110,11 @@ def kernels(kernel: Kernel) -> tuple[Any, Any]:
 def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
     """(D, D): inverse mass matrix to begin with, the inverse of the curvature of ``potential`` at ``z``.
 
-    Where the curvature is negative its size counts, and no direction counts as flatter than `FLAT` beside the steepest. Trees
-    of the first hundred iterations would otherwise be deep where scales differ, as those of means and precisions do. Gradients
-    are differenced one direction after the other: second derivatives take longer to compile, and memory for all directions at
-    once. They see no detail finer than their step, 6e-6 of a coordinate or of 1: enough to begin with. Where the curvature is
-    not finite, the identity remains.
+    Where the curvature is negative its size counts, and no direction counts as flatter than `FLAT` times the steepest. Trees of
+    the first hundred iterations would otherwise be deep where scales differ, as those of means and precisions do. Gradients are
+    differenced one direction after the other: second derivatives take longer to compile, and memory for all directions at once.
+    They see no detail finer than their step, 6e-6 of a coordinate or of 1: enough to begin with. Where the curvature is not
+    finite, the identity remains.
     """
     point, shaped = ravel_pytree(z)
     gradient = jax.grad(lambda point: potential(shaped(point)))

@@ -1,12 +1,12 @@
-"""The masses of optima that a search for the highest one has found: the highest may be narrow, and hold next to nothing.
+"""The masses of the optima of a search for the highest one: the highest may be narrow, and have almost no mass.
 
 The search of ``map`` has no Jacobian, so that an optimum is the peak of the density in the coordinates of the sites. Its mass
 is that of the Gaussian there. With J the Jacobian of the transform from ℝᵈ and H the negative Hessian on ℝᵈ, the mass is
 height + d/2 log 2π − ½ log det H + log |J|: as the slope is 0, H is Jᵀ times the Hessian in the sites times J. The mode with
 the Jacobian, at which ``laplace`` stands, is another point. It would do as well, but take a second search from every optimum.
 
-The look costs nothing where all starts ended at one height. Otherwise its Hessians are by the program that the search scales
-its coordinates by, so that none is compiled. Optima that the diagonals of these put far below the highest are left out.
+This costs nothing where all starts ended at one height. Otherwise the Hessians are by the program that the search scales its
+coordinates by, so that none is compiled. Optima that the diagonals of these put far below the highest are left out.
 """
 
 from collections.abc import Hashable, Mapping
@@ -27,7 +27,7 @@ LEAST_SLACK, SLACK = 5.0, 0.5  # nats, in all and per parameter, by which the di
 
 
 class Search(NamedTuple):
-    """What `inference.engine.quasi_newton.minimise` was given, and where its starts ended."""
+    """The arguments of `inference.engine.quasi_newton.minimise`, and its result."""
 
     objective: Objective
     static: Hashable
@@ -48,21 +48,21 @@ def weighed(model: Model, supports: Mapping[str, Any], search: Search, reached: 
     if minima.interrupted or size > SMALL or not sound.any() or minima.values[sound].min() > minima.values[reached].min():
         return None
     place = _of_heights(minima.values, sound)
-    some = _that_matter(search, [int(np.argmax(place == number)) for number in range(place.max() + 1)], size)
+    some = _relevant(search, [int(np.argmax(place == number)) for number in range(place.max() + 1)], size)
     if len(some) < 2 or some[0] != np.argmax(place == 0):
         return None
     points = jax.tree.map(lambda leaf: leaf[np.array(some)], minima.points)
     few = minima._replace(points=points, values=minima.values[some], converged=minima.converged[some])
     unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], points))[1]
-    given = (search.objective, search.static, search.arrays)
+    arguments = (search.objective, search.static, search.arrays)
     try:
         _, modes = modes_of(
             model,
             supports,
             unravel,
             few,
-            lambda flat: value_at(*given, unravel(flat)),
-            lambda flat: hessian_at(*given, unravel(flat)),
+            lambda flat: value_at(*arguments, unravel(flat)),
+            lambda flat: hessian_at(*arguments, unravel(flat)),
             np.asarray(log_jacobians(supports, jax.tree.map(lambda leaf: leaf[None], points)))[0],
         )
     except ZooError:  # the highest is at no isolated mode, so that no mass is known
@@ -82,7 +82,7 @@ def _of_heights(values: np.ndarray, sound: np.ndarray) -> np.ndarray:
     return number
 
 
-def _that_matter(search: Search, starts: list[int], size: int) -> list[int]:
+def _relevant(search: Search, starts: list[int], size: int) -> list[int]:
     """Of starts at several optima, the highest first, those that may have the mass of the highest, by their diagonals."""
     if len(starts) < 2:
         return starts

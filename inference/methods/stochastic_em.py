@@ -26,7 +26,7 @@ class Options(NamedTuple):
 
 
 def run(task: Task, options: Options) -> Points:
-    """Every start for ``max_iter`` iterations; each returns the best parameters that it visited."""
+    """Run every start for ``max_iter`` iterations; the point of each is the best of its visited parameters."""
     return climb(task, FIXED_POINT, options.max_iter, 0.0, options.num_starts, METHOD.support)[0]
 
 

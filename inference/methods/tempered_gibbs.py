@@ -75,10 +75,10 @@ class Replicas(NamedTuple):
     proposed: Array  # (R − 1,): number of these proposals
     walker: Array  # (R,): the number of the state that is at each temperature now
     from_hottest: Array  # (R,), by walker: whether it has been at the hottest since it was last at the coldest
-    round_trips: Array  # how often a walker has come back to the coldest from the hottest
+    round_trips: Array  # number of returns of walkers from the hottest to the coldest
 
 
-class Record(NamedTuple):
+class TemperedRecord(NamedTuple):
     """The record of a sweep."""
 
     sites: dict[str, Array]  # of the replica at β = 1
@@ -108,7 +108,7 @@ def acceptance(temperature: Array, energy: Array) -> Array:
 
 
 def proposals(size: int, sweeps: Array) -> Array:
-    """(R − 1,): which pairs this sweep proposes, every second one."""
+    """(R − 1,): whether this sweep proposes a pair, as it does every second one."""
     return jnp.arange(size - 1) % 2 == sweeps % 2
 
 
@@ -128,7 +128,7 @@ def tuned(log_temperature: Array, rejection: Array) -> Array:
 # The step
 
 
-def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, state: Replicas) -> tuple[Replicas, Record, Array]:
+def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, state: Replicas) -> tuple[Replicas, TemperedRecord, Array]:
     """One sweep of one chain. The replica at β = 1 uses the same random numbers as `inference.methods.gibbs`."""
     hyper, prior, rows, num_warmup = arrays
     temperature = jnp.exp(state.log_temperature)
@@ -147,7 +147,7 @@ def step(algebra: Algebra, arrays: tuple[Any, ...], key: Array, state: Replicas)
     T = vmap_or_call(parameters, temperature, keys_theta, jax.tree.map(lambda leaf: leaf[order], stats))
     following = _tuning(_wandered(state._replace(T=T), order), proposed, probability, num_warmup)
     coldest = jax.tree.map(lambda leaf: leaf[0], T)
-    record = Record(
+    record = TemperedRecord(
         algebra.sites(hyper, coldest),
         log_prior(algebra, prior, coldest),
         jnp.where(proposed, probability, jnp.nan),
@@ -224,7 +224,7 @@ def run(task: Task, options: Options) -> Draws:
         timing,
         run.interrupted,
         attrs=attrs if several else {},
-        warnings=tuple(doubts(rates, int(stats["round_trips"][:, -1].sum()))),
+        warnings=tuple(exchange_warnings(rates, int(stats["round_trips"][:, -1].sum()))),
         log_prior=at_draws,
     )
 
@@ -260,7 +260,7 @@ def exchange_rates(probability: np.ndarray) -> np.ndarray:
     return np.where(number > 0, np.where(proposed, probability, 0).sum((0, 1)) / np.maximum(number, 1), np.nan)
 
 
-def doubts(rates: np.ndarray, round_trips: int) -> list[str]:
+def exchange_warnings(rates: np.ndarray, round_trips: int) -> list[str]:
     """Warnings for a run whose replicas hardly exchange states."""
     rarely = np.flatnonzero(rates < RARELY)
     if len(rarely):

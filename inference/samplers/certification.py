@@ -12,7 +12,7 @@ from inference.certificates.checks.kernel_law import STEPS
 from inference.certificates.oracles import ORACLES
 from inference.fitting.fit import fit
 from inference.fitting.prepare import x64
-from inference.methods.own_kernel import MarkovKernel
+from inference.methods.user_kernel import MarkovKernel
 from inference.programs.arguments import name_of
 from inference.results.triangles import sites_of
 from inference.samplers.draws import DrawsReport, check_draws

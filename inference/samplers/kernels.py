@@ -17,7 +17,7 @@ from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.program import constrain, potential, transforms, unconstrain
 from inference.methods.kernel_mistakes import explained, of_start, of_step
-from inference.methods.own_kernel import Table, read_only
+from inference.methods.user_kernel import Table, read_only
 from inference.samplers.mistakes import require_block_state, require_like, require_sites
 from models.base import Pytree
 

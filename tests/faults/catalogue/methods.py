@@ -163,7 +163,7 @@ FAULTS = (
     ),
     Fault(
         "gibbs-records-what-it-entered-with",
-        f"{GIBBS}::step",
+        f"{GIBBS}::_record",
         "log_prior(algebra, prior, following)",
         "log_prior(algebra, prior, T)",
         "the log prior of a draw is that of the draw before",

@@ -17,8 +17,8 @@ from inference.methods.method import checked_options
 from inference.methods.tempered_gibbs import (
     Replicas,
     acceptance,
-    doubts,
     exchange_rates,
+    exchange_warnings,
     order_after,
     proposals,
     tuned,
@@ -123,11 +123,11 @@ def test_rates_and_doubts():
     probability = np.array([[[0.5, np.nan], [np.nan, 0.02]], [[0.7, np.nan], [np.nan, 0.04]]])
     assert near(exchange_rates(probability), [0.6, 0.03], rtol=1e-12)
     assert np.isnan(exchange_rates(probability[:, :1])).tolist() == [False, True]
-    (line,) = doubts(np.array([0.6, 0.03]), 0)
+    (line,) = exchange_warnings(np.array([0.6, 0.03]), 0)
     assert "2 and 3 (3.0%)" in line
     assert "num_temperatures" in line
-    assert "num_samples" in doubts(np.array([0.6, 0.5]), 0)[0]
-    assert doubts(np.array([0.6, 0.5]), 1) == doubts(np.array([]), 0) == []
+    assert "num_samples" in exchange_warnings(np.array([0.6, 0.5]), 0)[0]
+    assert exchange_warnings(np.array([0.6, 0.5]), 1) == exchange_warnings(np.array([]), 0) == []
 
 
 def refused() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from inference import compare, fit
 from inference.certificates.oracles import ORACLES, oracle_of
 from inference.engine.task import Kind, kind_of
-from inference.methods.own_kernel import PADDING, table_of
+from inference.methods.user_kernel import PADDING, table_of
 from inference.results.draws import one_axis
 from inference.results.triangles import sites_of
 from inference.samplers.kernels import data_of, entry_of

@@ -1,6 +1,6 @@
-"""A Markov kernel of one's own, run by `inference.fit`: chains, progress and a result like those of the zoo's samplers.
+"""A user's Markov kernel, run by `inference.fit`: chains, progress and a result like those of the zoo's samplers.
 
-Nothing here asks whether the kernel is right; `inference.certify` does.
+Nothing here tests whether the kernel is right; `inference.certify` does.
 """
 
 import time
@@ -31,24 +31,24 @@ HIDDEN = -1  # label of a row that has none
 DRAWS = ("chain", "draw")
 PADDING = 0  # symbol after the end of a sequence
 
-Table = Mapping[str, Any]  # name -> array: what a kernel sees of the data
+Table = Mapping[str, Any]  # name -> array: the data as a kernel reads them
 
 
 @runtime_checkable
 class MarkovKernel(Protocol):
-    """A kernel that starts where it likes. ``key`` is a JAX key, or a `numpy.random.Generator` if it is not compiled."""
+    """A kernel with its starts. ``key`` is a JAX key, or a `numpy.random.Generator` if it is not compiled."""
 
     def init(self, key: Any, data: Table) -> Any:
         """Some state."""
 
     def step(self, key: Any, state: Any, data: Table) -> tuple[Any, Mapping[str, Any]]:
-        """One step: the new state, and its parameters by site. What else it names, such as latents, is left out."""
+        """One step: the new state, and its parameters by site. Other names, such as latents, are left out."""
 
 
 class Options(NamedTuple):
     """``num_chains`` chains of ``num_warmup`` steps dropped and ``num_samples`` kept.
 
-    ``compiled`` says that the kernel is JAX code. Chains then run side by side in one program.
+    With ``compiled`` the kernel is JAX code, and chains run side by side in one program.
     """
 
     num_warmup: NumWarmup = 1000
@@ -58,7 +58,7 @@ class Options(NamedTuple):
 
 
 class UserKernel:
-    """What runs a kernel of one's own."""
+    """The runs of a user's kernel."""
 
     def __init__(self, kernel: MarkovKernel) -> None:
         self.kernel, self.name = kernel, type(kernel).__name__
@@ -71,28 +71,28 @@ class UserKernel:
             records, clock, interrupted = chains(self, data, task, options).draws()
         if records is None:
             return Draws(Kind.CHAINS, {}, {}, clock, interrupted)
-        found = checked_sites(task.model, records, task.rows, f"draws of {self.name}", lead=DRAWS)
-        return Draws(Kind.CHAINS, {name: found[name] for name in sorted(found)}, {}, clock, interrupted)
+        sites = checked_sites(task.model, records, task.rows, f"draws of {self.name}", lead=DRAWS)
+        return Draws(Kind.CHAINS, {name: sites[name] for name in sorted(sites)}, {}, clock, interrupted)
 
-    def begun(self, key: Any, data: Table) -> Any:
+    def start(self, key: Any, data: Table) -> Any:
         """A state of one chain."""
         return of_start(self.name, "init", self.kernel.init(key, data))
 
-    def stepped(self, key: Any, state: Any, data: Table, sites: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def step(self, key: Any, state: Any, data: Table, sites: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The next state of one chain, and its parameters; raises `ZooError` for what is no pair, or lacks a site."""
-        following, found = of_step(self.name, self.kernel.step(key, state, data))
-        if lacking := [name for name in sites if name not in found]:
-            names = list(map(str, found))
+        following, returned = of_step(self.name, self.kernel.step(key, state, data))
+        if lacking := [name for name in sites if name not in returned]:
+            names = list(map(str, returned))
             unknown = next((name for name in names if name not in sites), "")
             hint = did_you_mean(unknown, lacking)
             raise ZooError(f"a {self.name} returns {', '.join(names)}, and lacks {', '.join(lacking)}{hint}")
-        return following, {name: found[name] for name in sites}
+        return following, {name: returned[name] for name in sites}
 
 
 def method_or_kernel(method: Any, **refused: Any) -> Method:
-    """The method of a name; for a kernel of one's own a method that runs it, called by the name of its class.
+    """The method of a name; for a user's kernel a method that runs it, with the name of its class.
 
-    Raises `ZooError` for what is neither, and for a kernel with an option of ``refused``, which it cannot have.
+    Raises `ZooError` for anything else, and for a kernel with an option of ``refused``, which it cannot have.
     """
     if not isinstance(method, MarkovKernel):
         return method_named(method)
@@ -115,11 +115,11 @@ def method_or_kernel(method: Any, **refused: Any) -> Method:
 
 
 def table_of(task: Task) -> dict[str, np.ndarray]:
-    """What a kernel sees of the data, by name.
+    """The data as a kernel reads them, by name.
 
     ``x`` is the table (rows, columns), with NaN for a missing cell; or sequences (sequences, steps), padded at the end. Then
     ``length`` is the number of steps of each. ``label`` has −1 for a row without one; ``weight`` is there if rows have weights.
-    Raises `ZooError` for a program of the user's, whose data have no names here.
+    Raises `ZooError` for a user's program, whose data have no names here.
     """
     if not isinstance(task.table, Data):
         raise ZooError(
@@ -128,25 +128,25 @@ def table_of(task: Task) -> dict[str, np.ndarray]:
         )
     data = task.table
     x = data.x.toarray() if is_sparse(data.x) else data.x
-    found = {"x": x}
+    table = {"x": x}
     if isinstance(x, Sequences):
-        found = {"x": _padded(x), "length": x.lengths}
+        table = {"x": _padded(x), "length": x.lengths}
     elif data.starts is not None:
-        found |= {"start": data.starts}
+        table |= {"start": data.starts}
     label = np.full(data.num_rows, HIDDEN) if data.labels is None else data.labels
     weight = {} if data.weight is None else {"weight": data.weight}
-    return found | {"label": np.asarray(label)} | weight
+    return table | {"label": np.asarray(label)} | weight
 
 
 def _padded(sequences: Sequences) -> np.ndarray:
     """Sequences as rows (sequences, steps of the longest)."""
-    found = np.full((len(sequences.lengths), max(sequences.lengths, default=0)), PADDING, sequences.tokens.dtype)
-    found[np.arange(found.shape[1]) < sequences.lengths[:, None]] = sequences.tokens
-    return found
+    rows = np.full((len(sequences.lengths), max(sequences.lengths, default=0)), PADDING, sequences.tokens.dtype)
+    rows[np.arange(rows.shape[1]) < sequences.lengths[:, None]] = sequences.tokens
+    return rows
 
 
 class _OnDevice:
-    """Chains of a kernel in JAX. An object of every run, so that nothing is used again that was compiled for another."""
+    """Chains of a kernel in JAX. A new object in every run, so that no compiled code of another run is used."""
 
     def __init__(self, method: UserKernel, data: Table, task: Task, options: Options) -> None:
         self.method, self.task, self.options = method, task, options
@@ -157,7 +157,7 @@ class _OnDevice:
         """(parameters (chain, draw, …) or None before the first, seconds by phase, whether Ctrl-C ended the run)."""
         begin, going = jax.random.split(self.task.key)
         keys = jax.random.split(begin, self.options.num_chains)
-        state = jax.jit(jax.vmap(lambda key: self.method.begun(key, self.arrays)))(keys)
+        state = jax.jit(jax.vmap(lambda key: self.method.start(key, self.arrays)))(keys)
         self._require_steady(keys[0], jax.tree.map(lambda leaf: leaf[0], state))
         number = (self.options.num_warmup, self.options.num_samples)
         run, clock = sample(partial(drive, _step, self, self.arrays), going, state, *number, self.task, SILENT)
@@ -165,20 +165,20 @@ class _OnDevice:
 
     def _require_steady(self, key: Array, state: Pytree) -> None:
         """A `ZooError` for a step whose state has another structure, other shapes or types than the state it was given."""
-        given = jax.eval_shape(lambda state: state, state)
-        found = jax.eval_shape(lambda key, state: self.method.stepped(key, state, self.arrays, self.sites), key, state)[0]
-        told = f"the state of a {self.method.name} changes in a step: "
-        before, after = (str(jax.tree.structure(each)) for each in (given, found))
-        if before != after:
-            raise ZooError(f"{told}its structure is {before} before, and {after} after")
-        for (path, old), new in zip(jax.tree.leaves_with_path(given), jax.tree.leaves(found), strict=True):
+        before = jax.eval_shape(lambda state: state, state)
+        after = jax.eval_shape(lambda key, state: self.method.step(key, state, self.arrays, self.sites), key, state)[0]
+        message = f"the state of a {self.method.name} changes in a step: "
+        old_structure, new_structure = (str(jax.tree.structure(tree)) for tree in (before, after))
+        if old_structure != new_structure:
+            raise ZooError(f"{message}its structure is {old_structure} before, and {new_structure} after")
+        for (path, old), new in zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True):
             if (old.shape, old.dtype) != (new.shape, new.dtype):
                 where = f"state{jax.tree_util.keystr(path)}"
-                raise ZooError(f"{told}{where} is {old.dtype} {old.shape} before, and {new.dtype} {new.shape} after")
+                raise ZooError(f"{message}{where} is {old.dtype} {old.shape} before, and {new.dtype} {new.shape} after")
 
 
 def _step(run: _OnDevice, arrays: Table, key: Array, state: Pytree) -> tuple[Pytree, dict[str, Any], Array]:
-    following, sites = run.method.stepped(key, state, arrays, run.sites)
+    following, sites = run.method.step(key, state, arrays, run.sites)
     return following, sites, jnp.zeros((), bool)
 
 
@@ -194,7 +194,7 @@ class _OnHost:
         """As of `_OnDevice`."""
         number, reporter = self.options.num_chains, self.task.reporter
         streams = np.random.SeedSequence(np.asarray(self.task.key).tolist()).spawn(number)
-        chains = [(rng, self.method.begun(rng, self.data)) for rng in map(np.random.default_rng, streams)]
+        chains = [(rng, self.method.start(rng, self.data)) for rng in map(np.random.default_rng, streams)]
         reporter.phase("warm-up", self.options.num_warmup)
         warm, stopped = in_chunks(self._chunk, Progress(0, 0.0, chains, []), self.options.num_warmup, reporter, keep=False)
         if stopped:
@@ -204,22 +204,22 @@ class _OnHost:
         return run.records(), timing(run.seconds, 0.0, warm.seconds), stopped
 
     def _chunk(self, chains: list[Any], finished: int, most: int) -> Chunk:
-        """Steps of all chains for as long as nobody has to hear of them."""
+        """Steps of all chains for `CHUNK_SECONDS`."""
         clock, taken = time.perf_counter(), 0
-        kept: list[list[dict[str, np.ndarray]]] = [[] for _ in chains]
+        steps: list[list[dict[str, np.ndarray]]] = [[] for _ in chains]
         while taken < most and (taken == 0 or time.perf_counter() - clock < CHUNK_SECONDS):
             for place, (rng, state) in enumerate(chains):
-                state, sites = self.method.stepped(rng, state, self.data, self.sites)
+                state, sites = self.method.step(rng, state, self.data, self.sites)
                 chains[place] = (rng, state)
-                kept[place].append({name: np.array(value) for name, value in sites.items()})  # a kernel may write in place
+                steps[place].append({name: np.array(value) for name, value in sites.items()})  # a kernel may write in place
             taken += 1
-        records = {name: np.array([[each[name] for each in chain] for chain in kept]) for name in self.sites}
+        records = {name: np.array([[record[name] for record in chain] for chain in steps]) for name in self.sites}
         return Chunk(chains, records, taken, time.perf_counter() - clock, "")
 
 
 def read_only(arrays: Table) -> dict[str, np.ndarray]:
-    """Views that raise an error when somebody writes into them."""
-    found = {name: np.asarray(value).view() for name, value in arrays.items()}
-    for value in found.values():
-        value.flags.writeable = False
-    return found
+    """Read-only views."""
+    views = {name: np.asarray(array).view() for name, array in arrays.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
