@@ -151,7 +151,7 @@ def drive(
 
     reporter.phase(phase, num_steps)
     chunk = _Chunks(call, first, capacity, watch)
-    # JAX's small factorisations run on BLAS threads that spin after their work, on the cores of JAX's own threads: with them
+    # JAX's small factorisations run on BLAS threads that spin after their work, on the cores of JAX's threads: with them
     # an iteration of EM on 100,000 × 64 takes a quarter longer.
     with one_blas_thread():
         at, interrupted = in_chunks(chunk, start._replace(state=state), num_steps, reporter, checkpoint, keep)
@@ -202,7 +202,7 @@ def sample(
 ) -> tuple[Run, dict[str, float]]:
     """A warm-up, whose records are dropped, then the draws: (the run of the draws, seconds by phase).
 
-    ``iterate`` is `drive` but for the arguments from the key on, or `inference.row_sums.driver.drive_sums`.
+    ``iterate`` is `drive` with its arguments before the key, or `inference.row_sums.driver.drive_sums`.
     """
     warmup = iterate(
         key, state, num_warmup, task.reporter, "warm-up", keep=False, watch=watch, checkpoint=task.checkpoint("warmup")

@@ -19,7 +19,7 @@ from models.rows.row_info import row_info
 
 STORED = 5e7  # numbers stored of draws × rows, of log-likelihoods and of data drawn; beyond it, evenly thinned draws
 SUBSET = 1000  # rows on which draws are relabelled
-TOGETHER = 8  # draws evaluated at a time, on blocks with that many times fewer rows: their products with rows become one
+DRAWS_AT_ONCE = 8  # draws evaluated at a time, on blocks with that many times fewer rows: their products with rows become one
 PART = 2**16  # rows on the device at a time, where they stay on the host; a multiple of `block_size`
 WHOLE = 100_000  # beyond so many cells in one block, draws are evaluated one by one
 
@@ -65,14 +65,14 @@ def point(
     return {"log_prior": log_prior(static.algebra, prior, T)} | by_row
 
 
-def together(static: Static, draws: Sites, rows: Pytree) -> int:
+def draws_at_once(static: Static, draws: Sites, rows: Pytree) -> int:
     """The number of draws evaluated at a time: a divisor of their number.
 
     One for a program, which sees all rows at once, and for rows that are one large block, as packed sequences are.
     """
     size, cells = int(jax.tree.leaves(draws)[0].shape[0]), jax.tree.leaves(rows)[0].size
     alone = static.algebra is None or (row_info(rows).atomic and cells > WHOLE)
-    return 1 if alone else max(d for d in range(1, min(size, TOGETHER) + 1) if size % d == 0)
+    return 1 if alone else max(d for d in range(1, min(size, DRAWS_AT_ONCE) + 1) if size % d == 0)
 
 
 def in_groups(draws: Sites, group: int) -> Sites:
@@ -158,7 +158,7 @@ def _chunk(
 ) -> dict[str, Any]:
     """One chunk of draws: per draw the log joint, log-likelihoods and functionals; latents summed over the draws."""
     weight = row_info(rows).weight
-    group = together(static, draws, rows)
+    group = draws_at_once(static, draws, rows)
 
     def one(sites: Sites) -> tuple[Array | None, dict[str, Any]]:
         at = point(static, hyper, prior, rows, sites, jnp.float32, block_size() // group)

@@ -61,7 +61,7 @@ class Evaluations:
         return value, gradient
 
     def store(self) -> None:
-        """Write the checkpoint at the end of a search that may go on."""
+        """Write the checkpoint at the end of a search that may continue."""
         if self._checkpoint is not None:
             store_last(self._checkpoint.path, self._num_restored, *self._stored(), draws=True)
 

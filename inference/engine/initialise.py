@@ -1,7 +1,7 @@
 """The one initial state, shared by every method: k-means++-seeded latents.
 
 Seeds are drawn by k-means++ (Arthur and Vassilvitskii 2007) on the standardised coordinates of the model. Every row joins its
-nearest seed, with a small share in every other component, so that no component starts on a single point. Each start has its own
+nearest seed, with a small share in every other component, so that no component starts on a single point. Each start has another
 key, so that starts and chains are overdispersed. Where rows have labels, a component with labelled rows starts at their mean,
 and no row joins a component that it is not allowed. A model without groups to seed (``Initial.draw``) draws every start.
 """
@@ -223,9 +223,9 @@ def start_sites(task: Task, size: int) -> dict[str, Array]:
     """Sites of ``size`` starts or chains, for the methods that run on the program: the same points as with the algebra.
 
     A user's program starts each chain at a draw from its prior, the first at which log density and gradient are finite and that
-    is not `HOPELESS`. The best of several draws would put all chains at the highest mode, whatever its mass, and they would
-    agree. Raises `ZooError` with the name of the site where the log density or its gradient is not finite at the given start,
-    or at all points tried.
+    is not `HOPELESS`. The best of several draws would put all chains at the highest mode, even one of little mass, and they
+    would agree. Raises `ZooError` with the name of the site where the log density or its gradient is not finite at the given
+    start, or at all points tried.
     """
     spec, arrays = task.model.spec, (task.hyper, task.rows)
     if task.start is not None:

@@ -75,7 +75,7 @@ def minimise(
     is for coordinates that have no units.
 
     A start converges when the objective falls by less than ``tol`` times its fall so far (1 at least), or its gradient
-    vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached. A run goes on from
+    vanishes. With ``tol=0`` it runs until the line search finds no lower point or ``max_iter`` is reached. A run continues from
     its ``checkpoint`` where that file exists, by the evaluations that it holds.
     """
     first, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))

@@ -92,7 +92,7 @@ def require_proper(task: Task) -> None:
 def require_single_rows(task: Task, algebra: Algebra) -> None:
     """A `ZooError` for a row whose latent is drawn or summed over and whose weight is neither 0 nor 1.
 
-    A row of weight 2 stands for two rows, each with its own latent. Counting one latent twice gives another posterior.
+    A row of weight 2 stands for two rows, each with a latent. Counting one latent twice gives another posterior.
     """
     if task.moments:
         raise ZooError("this method needs individual rows; only a covariance matrix was given: use nuts, em or cavi instead")

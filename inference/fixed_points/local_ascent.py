@@ -135,7 +135,7 @@ def ascent_sweep(
 ) -> tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array]:
     """One sweep: (T, nu, local step at the entering T without statistics, whether to restart next time, whether it continued).
 
-    Several starts run one after another, because each decides by its own bound.
+    Several starts run one after another, because each decides by its bound.
     """
     one = jax.custom_batching.sequential_vmap(partial(_ascent_sweep, algebra))
     swept: tuple[dict[str, Stats], dict[str, Stats], Local, Array, Array] = one(hyper, prior, dict(T), dict(nu), restart, rows)

@@ -30,7 +30,7 @@ from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 ACCELERATES = Support("accelerate", STRUCTURES - {"cycle", "local"}, remedy="use accelerate=false")
 FIXED_POINT = FixedPoint(Updates(parameters=at_mean, latents="mean"), criterion=elbo)
 MOST_DRAWS = 200  # of rows that are not in memory: the log joint of each costs as much as an iteration of a start
-TOGETHER = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
+DRAWS_AT_ONCE = 128  # draws at a time: sampling a gamma variate takes some twenty times its memory
 
 
 class Options(NamedTuple):
@@ -66,7 +66,7 @@ def draws(
         T = at_sample(algebra, key, nu)
         return algebra.sites(hyper, T), log_prior(algebra, prior, T), inner(T, nu) - constant
 
-    return block_map(jax.vmap(one), keys, TOGETHER)
+    return block_map(jax.vmap(one), keys, DRAWS_AT_ONCE)
 
 
 @cached_jit(static_argnames=("algebra", "latents"))

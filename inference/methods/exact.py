@@ -32,7 +32,7 @@ from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.rows.row_info import row_info
 
 MOST = 2**20  # assignments that are enumerated
-TOGETHER = 256  # of them at a time
+ASSIGNMENTS_AT_ONCE = 256  # of them at a time
 # Few shapes, so that another number of labels compiles nothing: numbers of assignments per call, and of open rows, filled up
 # with rows of weight 0
 CALLS = (256, 4096)
@@ -216,7 +216,7 @@ def _evidences(
 ) -> Array:
     """Log p(x, z) of every assignment (A, F)."""
     one = partial(_complete, algebra, hyper, prior, T, fixed, rows, weight)
-    return block_map(jax.vmap(lambda z: one(z)[0]), z, TOGETHER)
+    return block_map(jax.vmap(lambda z: one(z)[0]), z, ASSIGNMENTS_AT_ONCE)
 
 
 @partial(jax.jit, static_argnames=("algebra",))

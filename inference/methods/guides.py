@@ -27,7 +27,7 @@ RATE, DECAY, NUM_RATES = 0.1, 0.3, 4  # of Adam, in units of the first fit's sta
 LONGEST = 10**8  # steps of Adam's clock for each rate
 PARTICLES = 8  # draws of q behind every gradient
 PROBES = 256  # products with the Hessian
-TOGETHER = 64  # draws whose densities are computed at a time
+DRAWS_AT_ONCE = 64  # draws whose densities are computed at a time
 
 
 class Guide(NamedTuple):
@@ -177,7 +177,7 @@ def bends(static: tuple[Any, ...], arrays: tuple[Pytree, Pytree], key: Array, fl
     gradient = jax.grad(lambda flat: energy_at(static, arrays, flat))
     signs = jax.random.rademacher(key, (PROBES, size), flat.dtype)
     vectors = jnp.eye(size, dtype=flat.dtype) if size <= PROBES else signs
-    products = block_map(jax.vmap(lambda v: v * jax.jvp(gradient, (flat,), (v,))[1]), vectors, TOGETHER // 4)
+    products = block_map(jax.vmap(lambda v: v * jax.jvp(gradient, (flat,), (v,))[1]), vectors, DRAWS_AT_ONCE // 4)
     return products.sum(0) / (1 if size <= PROBES else PROBES)
 
 
@@ -191,4 +191,4 @@ def drawn(program: Program, number: int, key: Array, params: Any, shift: Array, 
 def log_ratios(program: Program, arrays: tuple[Pytree, Pytree], params: Any, shift: Array, scale: Array, flat: Array) -> Array:
     """Log p(x, z) − log q(z), (S,), at points (S, d) on ℝᵈ."""
     log_q = density_of(program.guide, params).log_prob((flat - shift) / scale) - jnp.log(scale).sum()
-    return -block_map(jax.vmap(lambda flat: energy_at(program, arrays, flat)), flat, TOGETHER) - log_q
+    return -block_map(jax.vmap(lambda flat: energy_at(program, arrays, flat)), flat, DRAWS_AT_ONCE) - log_q

@@ -33,7 +33,7 @@ from inference.methods.method import Method
 from inference.methods.options import MaxIter, NumChains, NumSamples, NumStarts, Tol
 from models.base import Model, Pytree, ZooError
 
-TOGETHER = 64  # draws whose densities are computed at a time
+DRAWS_AT_ONCE = 64  # draws whose densities are computed at a time
 NOT_THERE = (
     "laplace: the search for the mode had not converged after {} iterations, so that no mode is here yet: raise max_iter"
 )
@@ -62,7 +62,7 @@ def _hessian(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytre
 
 @partial(jax.jit, static_argnames=("spec", "unravel"))
 def _energies(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
-    return block_map(jax.vmap(lambda flat: energy(spec, arrays, unravel(flat))), flat, TOGETHER)
+    return block_map(jax.vmap(lambda flat: energy(spec, arrays, unravel(flat))), flat, DRAWS_AT_ONCE)
 
 
 def _at(spec: Callable[..., Any], unravel: Any, arrays: tuple[Pytree, Pytree], flat: Array) -> np.ndarray:

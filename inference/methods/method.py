@@ -19,7 +19,7 @@ from models.errors import ZooError, did_you_mean
 
 
 class OverBlocks(NamedTuple):
-    """How a method runs where the rows come in blocks."""
+    """The support of a method for rows in blocks."""
 
     support: Support = ANY_MODEL  # of models over whose rows in blocks it runs
     steps: bool = False  # whether it also takes steps of one block each: expected latents of a block stand for those of all
@@ -40,10 +40,10 @@ class Method(NamedTuple):
     """
 
     name: str
-    summary: str  # what the method is, in one line, for the help page
+    summary: str  # one line about the method, for the help page
     options: Any  # a named tuple class: every field an Annotated type with a `Setting`, and a default
     run: Callable[[Task, Any], Draws | Points]
-    claim: str  # what its certificates establish: exact, approximate, or which mode
+    claim: str  # the claim of its certificates: exact, approximate, or which mode
     evidence: tuple[str, ...]  # the checks of a certificate, by their names in `inference.certificates.cell`
     support: Support = ANY_MODEL
     updates: tuple[str, str] | None = None  # of parameters and latents, in words; None: it runs on the NumPyro program
@@ -71,7 +71,7 @@ def method_named(method: str) -> Method:
 
 
 def require_over_blocks(method: Method, *, steps: bool) -> OverBlocks:
-    """How a method runs over blocks; raises `ZooError` for one that needs all rows, and for ``steps`` that it cannot take."""
+    """``over_blocks`` of a method; raises `ZooError` for one that needs all rows, and for ``steps`` that it cannot take."""
     known = {name: record.over_blocks for name in METHODS if (record := method_named(name)).over_blocks is not None}
     if method.over_blocks is None:
         raise ZooError(f"method={method.name} needs all rows at once; over blocks there are {', '.join(known)}")

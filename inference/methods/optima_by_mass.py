@@ -83,7 +83,7 @@ def _of_heights(values: np.ndarray, sound: np.ndarray) -> np.ndarray:
 
 
 def _relevant(search: Search, starts: list[int], size: int) -> list[int]:
-    """Of starts at several optima, the highest first, those that may have the mass of the highest, by their diagonals."""
+    """Those of ``starts`` that may have the mass of the first, the highest, by the diagonals of their Hessians."""
     if len(starts) < 2:
         return starts
     ends = [jax.tree.map(lambda leaf, s=s: leaf[s], search.minima.points) for s in starts]

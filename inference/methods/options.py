@@ -14,7 +14,7 @@ NUM_DRAWS = 200  # of every missing cell, and of topic proportions, by default
 
 
 class Setting(NamedTuple):
-    """What an option means, and its range. The type, a Literal for words, and the default stand in ``Options``."""
+    """The meaning of an option, and its range. The type, a Literal for words, and the default stand in ``Options``."""
 
     meaning: str
     low: float = 1

@@ -90,7 +90,7 @@ def drive_batches(
 ) -> Run:
     """``num_steps`` batches of every start, with the result of `inference.engine.driver.drive` for `svi.step`.
 
-    ``first`` numbers the first step, and its random numbers with it. A run goes on from its ``checkpoint`` where that file
+    ``first`` numbers the first step, and its random numbers with it. A run continues from its ``checkpoint`` where that file
     exists.
     """
     reporter.phase(f"compiling {phase}", None)
@@ -169,7 +169,7 @@ class _HostSteps:
         return Chunk(State(stacked, on_host(order), on_host(step)), joined, len(records), seconds, note, False, figures)
 
     def _place(self, step: int, total: int) -> int:
-        """Where in the order the batch of this step begins."""
+        """The first place of the batch of this step in the order."""
         return step * self._plan.size % (total // self._plan.size * self._plan.size)
 
     def _moved(self, nu: dict[str, np.ndarray], picked: np.ndarray, total: int, step: int) -> float:

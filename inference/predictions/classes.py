@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from jax import Array
 
-from inference.engine.evaluate import Static, point, static_of, together
+from inference.engine.evaluate import Static, draws_at_once, point, static_of
 from inference.engine.sweep import block_size
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.predictions.views import LabelledPredictions, Question, View, entries
@@ -106,7 +106,7 @@ def _average(
     static: Static, hyper: Hyper, prior: Mapping[str, Stats], rows: Pytree, draws: Sites, fitted: Array
 ) -> tuple[Array, Array]:
     """(log of the average over draws of p(x_n | θ) (N,), weighted average of p(z_n = k | x_n, θ) (N, K))."""
-    group = together(static, draws, rows)
+    group = draws_at_once(static, draws, rows)
 
     def at(sites: Sites) -> AtDraw:
         result = point(static, hyper, prior, rows, sites, size=block_size() // group)

@@ -3,7 +3,7 @@
 `inference.engine.driver` keeps a whole chunk of iterations in one compiled program. Here rows are on the host, in files, or
 shared out to processes, which make the same parameter step. A checkpoint of a single process also holds the progress of a pass,
 so that a kill costs no more than its seconds, for passes of any length. Those of several processes are written between two
-passes, and go on on any number of them.
+passes, and continue on any number of them.
 """
 
 import time

@@ -111,9 +111,9 @@ class Stream(RowSource):
 
 
 def require_same(group: Group, finished: int) -> None:
-    """A `ZooError` where processes have read different checkpoints, as from folders of their own."""
+    """A `ZooError` where processes have read different checkpoints, as from different folders."""
     if group.all_sum(np.array([float(finished)]))[0] != group.size * finished:
-        raise ZooError("processes go on from different checkpoints: the folder of the run must be one that all of them share")
+        raise ZooError("processes have read different checkpoints: the folder of the run must be one that all of them share")
 
 
 class Pass(RowSums):

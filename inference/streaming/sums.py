@@ -100,9 +100,9 @@ class BlockSums:
     def over(self, starts: Starts, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
         """`of` one block after another. Compiled loops add up several at once, each on one core.
 
-        On two cores, half a block for each of two threads takes nearly as long as a block for one. ``only`` says that a whole
-        pass has a single block, which gets all cores. A part of a pass may have a single one, too: several
-        threads add in another order, and the sums of a block must not depend on where a checkpoint cuts the pass.
+        On two cores, half a block for each of two threads takes nearly as long as a block for one. With ``only`` a whole pass
+        has a single block, which gets all cores. A part of a pass may have a single one, too: several threads add in another
+        order, and the sums of a block must not depend on where a checkpoint cuts the pass.
         """
         if only:
             yield from ((at, self.of(starts, keys, at)) for at in blocks)

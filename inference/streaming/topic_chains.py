@@ -104,7 +104,7 @@ class _TopicRun:
     def phase(self, name: str, first: int, total: int, keep: bool) -> Progress:
         """``total`` sweeps after the ``first`` ones, or those that are left. Raises `KeyboardInterrupt` after Ctrl-C.
 
-        A phase goes on from its checkpoint, which process 0 writes and all read.
+        A phase continues from its checkpoint, which process 0 writes and all read.
         """
         task, like = self._task, self._chains.shape_of_draws() if keep else None
         checkpoint = task.checkpoint(name, cut=keep)
@@ -189,4 +189,4 @@ class _TopicRun:
         except NotWrittenError as error:
             if interrupted or not keep:
                 raise
-            warnings.warn(f"{error}; what was computed is returned without a checkpoint", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{error}; the draws are returned without a checkpoint", RuntimeWarning, stacklevel=2)

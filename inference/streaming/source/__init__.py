@@ -1,4 +1,4 @@
-"""Where the rows of a fit over blocks come from: tables, files, and which process and which thread reads them.
+"""Sources of the rows of a fit over blocks: tables and files, and the processes and threads that read them.
 
-Imports `inference.fitting` and what is below it.
+Imports `inference.engine` and what is below it.
 """

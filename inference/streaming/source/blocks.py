@@ -1,4 +1,4 @@
-"""Where rows come from, block by block: a table in memory, tables one after another, or files (`read_stream`).
+"""Sources of rows, block by block: a table in memory, tables one after another, or files (`read_stream`).
 
 A source can be read again from any block on. Blocks are numbered, and random numbers depend on the number of the block, so that
 draws do not depend on the process that computes a block.
@@ -71,7 +71,7 @@ class InMemory(Source):
 
 
 def edges_of(model: Model, data: Data, block_rows: int) -> np.ndarray:
-    """Where blocks begin and end: rows 0 … N − 1, cut at multiples of ``block_rows`` or at the next end of a sequence."""
+    """The edges of blocks: rows 0 … N − 1, cut at multiples of ``block_rows`` or at the next end of a sequence."""
     if data.starts is None:
         one_sequence = is_sequential(model) and is_table(data)
         return np.append(0 if one_sequence else np.arange(0, data.num_rows, block_rows), data.num_rows)

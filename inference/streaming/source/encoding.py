@@ -31,7 +31,7 @@ class EncodedBlock(NamedTuple):
 
 
 class HeldOutRows:
-    """Which rows are held out: a fixed share of them, by their numbers and the seed."""
+    """The rows held out: a fixed share of them, by their numbers and the seed."""
 
     def __init__(self, fraction: float, seed: int) -> None:
         self._fraction, self._seed = fraction, seed

@@ -58,7 +58,7 @@ def cut(
 
 
 def style_at(path: str | Path, options: Mapping[str, Any]) -> Style:
-    """How the cells of a file, or of the files in a folder, are written."""
+    """The style of the cells of a file, or of the files in a folder."""
     return style_of({key: options[key] for key in STYLE if options.get(key) is not None}, plain=is_text(files_of(path)[0]))
 
 

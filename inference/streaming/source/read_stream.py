@@ -72,7 +72,7 @@ class Files(Source):
 
 
 def _hints_of(sample: Data, words: Collection[str]) -> dict[str, str]:
-    """How the sample reads its columns: as numbers, or as levels with their names as written."""
+    """The kinds of columns in the sample: numbers, or levels with their names as written."""
     if not is_table(sample):
         return {}
     levels = dict(zip(sample.columns, categories_of(sample), strict=True))
@@ -92,9 +92,9 @@ def read_stream(
     """Scan the rows in a file, or in all tables of a folder, and open them for `inference.fit`.
 
     ``options`` are those of `models.load_data` for a table. The ``sample`` of the result, a `Data` of ``sample_rows`` rows
-    drawn without replacement, is what a model is built on. A word that no row of it has brings one more row. The scan is stored
-    in ``folder``, and read there again. Processes of one fit give the same folder, and the first of them scans. Raises
-    `ZooError` for files that cannot be read.
+    drawn without replacement, is for building a model. A word that no row of it has adds a row. The scan is stored in
+    ``folder``, and read there again. Processes of one fit give the same folder, and the first of them scans. Raises `ZooError`
+    for files that cannot be read.
 
     >>> files = read_stream("rows/", label="species")  # doctest: +SKIP
     >>> model = MODELS["linear_discriminant"](files.sample)  # doctest: +SKIP
@@ -104,7 +104,7 @@ def read_stream(
     requested = checked | {"block_rows": block_rows, "sample_rows": sample_rows, "seed": seed}
     group = Group()
     if group.size > 1 and folder is None:
-        raise ZooError("several processes look at the files once for all: give them one folder=")
+        raise ZooError("several processes share one scan of the files: give them one folder=")
     scan = files = None
     if group.rank == 0:
         scan = None if folder is None else stored_scan(Path(folder), path, requested)

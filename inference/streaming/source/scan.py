@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 100_000  # of a sample by default
 MOST_LEVELS = 10_000  # distinct words of a column; more are no categories
-REMEDY = "remove it, and the files are looked at again"
+REMEDY = "remove it, and the files are scanned again"
 
 
 class Scan(NamedTuple):
@@ -270,7 +270,7 @@ class _Levels:
 
 
 def stored_scan(folder: Path, path: str | Path, requested: Mapping[str, Any], same_host: bool = True) -> Scan | None:
-    """The scan that a run left in its folder; None where there is none. Raises `ZooError` where it is of other files.
+    """The scan that a run stored in its folder; None where there is none. Raises `ZooError` where it is of other files.
 
     Unless it is of the ``same_host``, the times of files do not count: a copy of the files has other times.
     """
@@ -286,10 +286,10 @@ def stored_scan(folder: Path, path: str | Path, requested: Mapping[str, Any], sa
     if stored["asked"] != wanted:
         raise ZooError(f"{folder / SCAN} is of other files, or these have changed since; {REMEDY}, or use another folder")
     rows = {name: tuple(sizes) for name, sizes in stored["rows"].items()}
-    content = read(folder / SAMPLE, remedy=f"remove {SCAN}, and the files are looked at again")
+    content = read(folder / SAMPLE, remedy=f"remove {SCAN}, and the files are scanned again")
     if hashlib.sha256(content).hexdigest() != stored["sample"]:
         raise ZooError(
-            f"{folder / SAMPLE} is damaged: {SCAN} has another checksum; remove both, and the files are looked at again"
+            f"{folder / SAMPLE} is damaged: {SCAN} has another checksum; remove both, and the files are scanned again"
         )
     sample = pd.read_parquet(io.BytesIO(content))
     weighing = None if stored["weighing"] is None else Weighing(*stored["weighing"])

@@ -169,7 +169,7 @@ def test_files_are_looked_at_once(table, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["scan.parquet", "scan.json"])
 def test_what_was_found_is_not_taken_damaged(table, tmp_path, name):
-    """No flipped bit gives another sample, and no file cut short; without both files, the rows are looked at again."""
+    """No flipped bit gives another sample, and no file cut short; without both files, the rows are scanned again."""
     rows, run, rng = written(table, tmp_path / "rows", ".parquet"), tmp_path / "run", np.random.default_rng(0)
     run.mkdir()
     first = read_stream(rows, block_rows=64, folder=run)
@@ -177,7 +177,7 @@ def test_what_was_found_is_not_taken_damaged(table, tmp_path, name):
     flipped = [whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :] for at in rng.choice(len(whole), 40)]
     for content in [*flipped, whole[:-1], whole[: len(whole) // 2], b"", seal_of(b"{}"), seal_of(b"[1]"), seal_of(b"\xff")]:
         (run / name).write_bytes(content)
-        with pytest.raises(ZooError, match="looked at again"):
+        with pytest.raises(ZooError, match="scanned again"):
             read_stream(rows, block_rows=64, folder=run)
     for path in run.iterdir():
         path.unlink()
