@@ -27,12 +27,12 @@ from inference.fixed_points.fixed_point import (
     initial,
     next_state,
     points,
-    resting,
     states_at,
+    states_at_rest,
     threshold,
 )
 from inference.fixed_points.local_ascent import ascent_sweep, shared_part, uses_local_ascent
-from inference.fixed_points.local_blocks import completed, shared_blocks, shared_state
+from inference.fixed_points.local_blocks import shared_blocks, shared_state, with_local_blocks
 from inference.row_sums.compiled import CompiledSums, host_step_of
 from inference.row_sums.driver import drive_sums
 from inference.runtime.programs import cached_jit
@@ -103,7 +103,7 @@ def climb(
     sums = _sums(task, algebra, method, rows, state)
     if sums is None:
         run, held_out = _resident(task, (algebra, method), rows, tol, state, max_iter), None
-        run, size = run._replace(state=resting(run.state)), float(rows_weight(rows).sum())
+        run, size = run._replace(state=states_at_rest(run.state)), float(rows_weight(rows).sum())
     else:
         run, size, held_out = _over_sums(task, sums, (algebra, method), tol, state, max_iter)
     outcome = points(task, algebra, method, run)._replace(held_out=held_out)
@@ -176,7 +176,7 @@ def _over_sums(
     )  # fmt: skip
     records: WithHeldOut = run.records
     rows = task.rows_on_device if algebra.structure.local else None
-    state = completed(algebra, task.hyper, dict(task.prior), resting(run.state), rows)
+    state = with_local_blocks(algebra, task.hyper, dict(task.prior), states_at_rest(run.state), rows)
     held_out = None if records.held_out is None else np.asarray(records.held_out)
     return run._replace(state=state, records=records.record), float(np.max(records.size, initial=0.0)), held_out
 

@@ -145,7 +145,7 @@ def elbo(algebra: Algebra, prior: Mapping[str, Stats], state: Climb, local: Loca
     return jnp.where(state.known, bound, -jnp.inf)
 
 
-def resting(state: Climb) -> Climb:
+def states_at_rest(state: Climb) -> Climb:
     """The states at the end of a run: the point of the last plain sweep replaces a point on trial."""
     if state.cycle is None:
         return state

@@ -41,7 +41,7 @@ def sums_with_local(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], 
     return vmap_or_call(one, T)
 
 
-def built_on(model: Model, sample: Data) -> Model:
+def with_local_priors(model: Model, sample: Data) -> Model:
     """The model, with priors of the local blocks of the rows of ``sample``."""
     if model.algebra is None or not model.algebra.structure.local:
         return model
@@ -68,7 +68,7 @@ def shared_state(algebra: Algebra, state: Climb) -> Climb:
     return state._replace(warm_started=on_host(np.ones_like(state.warm_started)))
 
 
-def completed(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], state: Climb, rows: Pytree) -> Climb:
+def with_local_blocks(algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], state: Climb, rows: Pytree) -> Climb:
     """The state of a climb, with q of the local blocks of some rows, such as those of the sample."""
     if not algebra.structure.local:
         return state

@@ -34,11 +34,11 @@ from inference.methods.guides import (
     NUM_RATES,
     Guide,
     Program,
-    bends,
     constrained,
     drawn,
     energy_at,
     fitter,
+    hessian_diagonal,
     initial_states,
     log_ratios,
     unravel,
@@ -93,7 +93,7 @@ class WindowRecord(NamedTuple):
     done: Array
 
 
-def smoothed(static: tuple[Any, ...], arrays: tuple[Any, ...], point: dict[str, Array]) -> Array:
+def first_loss(static: tuple[Any, ...], arrays: tuple[Any, ...], point: dict[str, Array]) -> Array:
     """−ELBO of a mean field at fixed standard normal numbers (M, d), up to a constant: the objective of the first fit."""
     *rest, noise, start, scale = arrays
     points = start + scale * (point["away"] + jnp.exp(point["growth"]) * noise)
@@ -152,7 +152,7 @@ def run(task: Task, options: Options) -> Draws:
     shapes = tuple((name, leaf.shape[1:]) for name, leaf in z.items())
     starts = np.concatenate([np.asarray(leaf).reshape(len(leaf), -1) for leaf in z.values()], axis=1)
     program = Program(spec, shapes, checked_guide(options, starts))
-    shift, scale, seconds = prepared(task, program, starts)
+    shift, scale, seconds = first_fit(task, program, starts)
     states = initial(task, program, shift, scale)
     most = -(-options.max_iter // WINDOW)
     tol = jnp.asarray(options.tol, float)
@@ -208,7 +208,7 @@ def checked_guide(options: Options, starts: np.ndarray) -> Guide:
     return Guide(options.guide, size, rank if options.guide == "low_rank" else 0, str(starts.dtype))
 
 
-def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def first_fit(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """(means (start, d), standard deviations (start, d), seconds to compile) of the first fit, a mean field to fixed draws.
 
     It works in units of the curvature at the start.
@@ -219,12 +219,12 @@ def prepared(task: Task, program: Program, starts: np.ndarray) -> tuple[np.ndarr
     noise = np.concatenate([half, -half]) / np.sqrt((half**2).mean(0))  # variances of 1, as those of q
     zero, shifts, scales, seconds = np.zeros_like(starts[:1]), [], [], 0.0
     for number, start in enumerate(starts):
-        curvature = np.abs(np.asarray(bends(static, arrays, task.key, start)))
+        curvature = np.abs(np.asarray(hessian_diagonal(static, arrays, task.key, start)))
         sound = np.isfinite(curvature) & (curvature > 0)
         scale = 1 / np.sqrt(np.where(sound, curvature, 1))
         inputs, begin = (*arrays, noise, start, scale), {"away": zero, "growth": zero}
         checkpoint = task.checkpoint(f"start{number + 1}")
-        minima = minimise(smoothed, static, inputs, begin, PREPARED, ENOUGH, task.reporter, checkpoint, curve=jnp.ones_like)
+        minima = minimise(first_loss, static, inputs, begin, PREPARED, ENOUGH, task.reporter, checkpoint, curve=jnp.ones_like)
         if minima.interrupted:
             raise KeyboardInterrupt("interrupted before the first fit was finished")
         away, growth = (np.asarray(minima.points[name])[0] for name in ("away", "growth"))

@@ -145,7 +145,7 @@ def _warm_up(
         if current[0] is not warm.hyper:
             current[:] = [warm.hyper, build(warm.hyper)]
         sampler: Sampler = current[1]
-        chains = list(pool.map(lambda chain: sampler.advance(chain, sweeps), apart(warm.chains)))
+        chains = list(pool.map(lambda chain: sampler.advance(chain, sweeps), unstacked(warm.chains)))
         log_joint = np.array([sampler.log_joint(chain) for chain in chains])
         if learning and done + sweeps >= SETTLING * options.num_warmup:
             assert sampler.learnt is not None
@@ -170,10 +170,10 @@ def _draw(
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 1, done)))
             return chain, *sampler.sites(rng, chain), sampler.log_joint(chain)
 
-        states, sites, log_prior, log_joint = zip(*pool.map(one, range(options.num_chains), apart(chains)), strict=True)
+        states, sites, log_prior, log_joint = zip(*pool.map(one, range(options.num_chains), unstacked(chains)), strict=True)
         return stacked(states), (stacked(sites), np.array(log_prior), np.array(log_joint))
 
-    like = (*sampler.sites(np.random.default_rng(seed), apart(chains)[0]), 0.0)
+    like = (*sampler.sites(np.random.default_rng(seed), unstacked(chains)[0]), 0.0)
     total = options.num_samples * options.thin
     _, records, seconds, interrupted = _run(task, "sampling", block, chains, total, options.thin, like)
     return records, seconds, interrupted
@@ -244,7 +244,7 @@ def stacked(states: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
 
 
-def apart(states: Any) -> list[Any]:
+def unstacked(states: Any) -> list[Any]:
     """A list of the states of single chains: the inverse of `stacked`."""
     return [jax.tree.map(lambda leaf, c=c: leaf[c], states) for c in range(len(jax.tree.leaves(states)[0]))]
 

@@ -168,7 +168,7 @@ def energy_at(program: tuple[Any, ...], arrays: tuple[Pytree, Pytree], flat: Arr
 
 
 @partial(jax.jit, static_argnames=("static",))
-def bends(static: tuple[Any, ...], arrays: tuple[Pytree, Pytree], key: Array, flat: Array) -> Array:
+def hessian_diagonal(static: tuple[Any, ...], arrays: tuple[Pytree, Pytree], key: Array, flat: Array) -> Array:
     """The diagonal of the Hessian (d,) of −log p(x, z) at a vector; of many parameters, an estimate.
 
     The estimate is the mean of v ⊙ Hv over random signs v (Hutchinson 1990).

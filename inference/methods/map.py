@@ -23,7 +23,7 @@ from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
 from inference.engine.task import Points, Task, timing
 from inference.methods.method import Method
-from inference.methods.optima_by_mass import Search, weighed
+from inference.methods.optima_by_mass import Search, modes_by_mass
 from inference.methods.options import MaxIter, NumStarts, Tol
 from models.algebra import add, at_mode, structures
 from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
@@ -102,7 +102,7 @@ def run(task: Task, options: Options) -> Points:
         timing=timing(minima.run_seconds, minima.compile_seconds),
         interrupted=minima.interrupted,
         last=Iteration(on_host, jax.tree.map(lambda *leaves: np.stack(leaves), *later)) if len(later) == len(ends) else None,
-        modes=weighed(task.model, supports, search, np.array([why is None for why in failure])),
+        modes=modes_by_mass(task.model, supports, search, np.array([why is None for why in failure])),
     )
 
 

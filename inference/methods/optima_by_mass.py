@@ -35,7 +35,7 @@ class Search(NamedTuple):
     minima: Minima
 
 
-def weighed(model: Model, supports: Mapping[str, Any], search: Search, reached: np.ndarray) -> Modes | None:
+def modes_by_mass(model: Model, supports: Mapping[str, Any], search: Search, reached: np.ndarray) -> Modes | None:
     """The optima and their masses by start; None for one optimum, for large models, and unless the highest is isolated.
 
     Only starts in the mask ``reached`` (start,) count, of which the highest must have converged. Optima of one height are taken

@@ -4,8 +4,8 @@ A chain holds R replicas. Replica r has the inverse temperature 1 = β_1 > β_2 
 
     π_r(θ, z) ∝ p(θ) p(x, z | θ)^β_r
 
-in which the likelihood, latents included, is tempered and the prior is not. All replicas together have Π_r π_r(θ_r, z_r). As U
-= log p(x, z | θ) = < local(θ), z > = < T(θ), statistics(x, z) > + a part without θ, both conditionals are in the model's
+in which the likelihood, latents included, is tempered and the prior is not. All replicas together have Π_r π_r(θ_r, z_r). As
+U = log p(x, z | θ) = < local(θ), z > = < T(θ), statistics(x, z) > + a part without θ, both conditionals are in the model's
 families (`inference.engine.sweep.tempered_latents` and `tempered_parameters`): z has β times its natural parameters, and θ has
 nu = prior + β statistics. A sweep has three parts, each of which leaves the joint density invariant:
 

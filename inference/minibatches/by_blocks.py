@@ -24,7 +24,7 @@ from inference.engine.sweep import Local
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, initial
 from inference.fixed_points.local_ascent import shared_part
-from inference.fixed_points.local_blocks import completed, shared_blocks, shared_state
+from inference.fixed_points.local_blocks import shared_blocks, shared_state, with_local_blocks
 from inference.row_sums.driver import require_uninterrupted
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.programs import cached_jit
@@ -44,7 +44,7 @@ class StepRecord(NamedTuple):
 
 
 @cached_jit(static_argnames=("static",))
-def moved(static: Static, prior: Pytree, rate: Array, states: Climb, local: Local) -> tuple[Climb, Array]:
+def after_step(static: Static, prior: Pytree, rate: Array, states: Climb, local: Local) -> tuple[Climb, Array]:
     """(the states after a step of length ``rate``, estimates of the objective), from estimates of the sums over all rows.
 
     A step of length 1 is a sweep.
@@ -87,7 +87,7 @@ def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: S
         sums.close()
     records: StepRecord = at.records()
     rows = task.rows_on_device if algebra.structure.local else None
-    state = completed(algebra, task.hyper, dict(task.prior), at.state, rows)
+    state = with_local_blocks(algebra, task.hyper, dict(task.prior), at.state, rows)
     points = _points(task, algebra, state, records, reached, gain, at.seconds)
     if held_out is not None:
         trace = np.concatenate([np.asarray(records.held_out), np.asarray(held_out)[:, None]], axis=1)
@@ -113,7 +113,7 @@ class _Steps:
             local = self._sums.estimate(state.T, step).local
             held_out = self._sums.held_out_density(state.T)
             rate = np.asarray(self._step_size.of(step + 1.0), float)
-            state, objective = jax.tree.map(np.asarray, moved(self._static, self._prior, rate, state, local))
+            state, objective = jax.tree.map(np.asarray, after_step(self._static, self._prior, rate, state, local))
             records.append(StepRecord(objective, held_out))
         joined = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)
         return Chunk(state, joined, len(records), time.perf_counter() - clock, _words(records[-1]))
@@ -128,8 +128,8 @@ def _finished(task: Task, sums: RowSums, static: Static, state: Climb) -> tuple[
     """(the objective of every start over all rows, the gain of one more sweep): two passes."""
     arrays = (shared_blocks(require_algebra(task), task.prior), np.ones((), float))
     keys = on_host(jax.random.split(task.key, len(state.done)))
-    further, reached = moved(static, *arrays, state, sums.whole(state.T, keys).local)
-    _, beyond = moved(static, *arrays, further, sums.whole(further.T, keys).local)
+    further, reached = after_step(static, *arrays, state, sums.whole(state.T, keys).local)
+    _, beyond = after_step(static, *arrays, further, sums.whole(further.T, keys).local)
     return np.asarray(reached), np.asarray(beyond) - np.asarray(reached)
 
 

@@ -108,7 +108,7 @@ def drive_batches(
     reporter.phase(phase, num_steps)
     with one_blas_thread(), sharing(num_threads or num_cores()) as share:
         sums = partial(loops.sums, tables, share)
-        steps = _HostSteps(sums, plan, {name: laid_out(like[name], prior[name]) for name in like}, like, orders, first, watch)
+        steps = _HostSteps(sums, plan, {name: in_layout(like[name], prior[name]) for name in like}, like, orders, first, watch)
         at, interrupted = in_chunks(steps, start, num_steps, reporter, checkpoint)
     return Run(at.state, at.records(), at.finished, interrupted, compile_seconds, at.seconds)
 
@@ -127,7 +127,7 @@ def converged_local_nu(
     return {name: np.stack([nu_of_start[name] for nu_of_start in results]) for name in results[0]}
 
 
-def laid_out(like: np.ndarray, value: Any) -> np.ndarray:
+def in_layout(like: np.ndarray, value: Any) -> np.ndarray:
     """A copy of a value with the layout in memory of another, which is contiguous in the order of C or of Fortran."""
     copy = np.empty_like(like)
     copy[...] = value
@@ -154,7 +154,7 @@ class _HostSteps:
         clock = time.perf_counter()
         order, step = np.asarray(state.order), np.asarray(state.step)
         number, records = len(step), list[list[float]]()
-        nu = [{name: laid_out(self._like[name], leaf[s]) for name, leaf in state.nu.items()} for s in range(number)]
+        nu = [{name: in_layout(self._like[name], leaf[s]) for name, leaf in state.nu.items()} for s in range(number)]
         while len(records) < most and not (records and time.perf_counter() - clock > CHUNK_SECONDS):
             place = self._place(int(step[0]), order.shape[1])
             if place == 0:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference.engine.row_source import StepSize
-from inference.fixed_points.local_blocks import built_on
+from inference.fixed_points.local_blocks import with_local_priors
 from inference.streaming.passes import Stream
 from inference.streaming.source.blocks import BLOCK_ROWS, Source
 from inference.streaming.source.division import DividedRows, divided
@@ -86,7 +86,7 @@ def stream_of(model: Model, blocks: Blocks, rows: DividedRows, seed: int) -> Str
 
 def model_on(model: Model, rows: DividedRows) -> Model:
     """The model, with priors of the local parameters of the rows of the sample, if rows have parameters."""
-    return built_on(model, rows.sample)
+    return with_local_priors(model, rows.sample)
 
 
 def writes(blocks: Blocks | None) -> bool:

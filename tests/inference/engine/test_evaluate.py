@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from inference import fit, log_likelihood, predict
-from inference.engine.evaluate import TOGETHER, evaluate, evaluate_in_parts
+from inference.engine.evaluate import DRAWS_AT_ONCE, evaluate, evaluate_in_parts
 from inference.fitting.assembly import of_draws
 from inference.fitting.prepare import make_task, x64
 from inference.identification import symmetry
@@ -20,11 +20,11 @@ from inference.runtime.progress import Silent
 from models import MODELS, load_data
 from models.emissions.counts import encode
 
-NUM_ROWS = 2048 // TOGETHER + 17  # more than one block of the rows that a group of draws is evaluated on
+NUM_ROWS = 2048 // DRAWS_AT_ONCE + 17  # more than one block of the rows that a group of draws is evaluated on
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, TOGETHER - 1, TOGETHER, 11, 2 * TOGETHER])
+@pytest.mark.parametrize("size", [1, DRAWS_AT_ONCE - 1, DRAWS_AT_ONCE, 11, 2 * DRAWS_AT_ONCE])
 def test_many_draws_are_evaluated_as_one_by_one(size):
     """Sums and averages over draws differ from those of single evaluations by rounding alone, however draws are grouped."""
     data = load_data("blobs", num_rows=NUM_ROWS, seed=1)

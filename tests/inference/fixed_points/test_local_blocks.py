@@ -7,7 +7,7 @@ from fit_blocks import fit_blocks
 from scipy.special import digamma, gammaln, logsumexp
 
 from inference import fit
-from inference.fixed_points.local_blocks import built_on, shared_blocks, sums_with_local
+from inference.fixed_points.local_blocks import shared_blocks, sums_with_local, with_local_priors
 from models import MODELS, load_data
 from models.base import ZooError
 from models.data.table import take
@@ -45,7 +45,7 @@ def test_the_part_of_a_block_is_that_of_its_documents(corpus, weight):
     rng = np.random.default_rng(0)
     expected = np.log(rng.dirichlet(np.ones(len(data.columns)), 3))
     T = {"word_probs": np.asarray(expected)[None]}
-    of_few = built_on(model, few)
+    of_few = with_local_priors(model, few)
     prior = {name: np.asarray(of_few.prior[name]) for name in of_few.algebra.structure.local}
     found = sums_with_local(of_few.algebra, {}, prior, T, of_few.rows(few))
     counts, times = np.asarray(few.x, float), 1.0 if weight is None else weight
@@ -60,7 +60,7 @@ def test_the_part_of_a_block_is_that_of_its_documents(corpus, weight):
 def test_shared_blocks_are_those_without_rows(corpus):
     model, _ = corpus
     assert set(shared_blocks(model.algebra, model.prior)) == {"word_probs"}
-    assert len(built_on(model, take(corpus[1], np.arange(7))).prior["topic_probs"]) == 7
+    assert len(with_local_priors(model, take(corpus[1], np.arange(7))).prior["topic_probs"]) == 7
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_blocks_of_similar_documents_share_a_program(corpus):
         np.testing.assert_array_equal(np.asarray(found.tokens.times).sum(1), np.asarray(rows.tokens.times).sum(1))
     assert shapes[0] == shapes[1]
     few = take(data, np.arange(9))
-    of_few = built_on(model, few)
+    of_few = with_local_priors(model, few)
     prior = {name: np.asarray(of_few.prior[name]) for name in of_few.algebra.structure.local}
     T = {"word_probs": np.log(np.random.default_rng(0).dirichlet(np.ones(len(data.columns)), 3))[None]}
     sums = [

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from inference.engine.quasi_newton import SMALL, Minima
 from inference.methods import optima_by_mass
-from inference.methods.optima_by_mass import LEAST_SLACK, Search, weighed
+from inference.methods.optima_by_mass import LEAST_SLACK, Search, modes_by_mass
 
 RNG = np.random.default_rng
 PLAIN = SimpleNamespace(symmetry=None, naming=SimpleNamespace(dims={}))
@@ -51,7 +51,7 @@ def test_optima_have_the_masses_of_the_mixture(seed):
     weights, centres, scales = mixture(seed, 2 + seed % 3)
     at = RNG(seed).permutation(np.repeat(np.arange(len(weights)), 2))
     search = search_at(centres[at], (weights, centres, scales))
-    found = weighed(PLAIN, EXP, search, all_of(search))
+    found = modes_by_mass(PLAIN, EXP, search, all_of(search))
     there = found.of_start >= 0
     np.testing.assert_allclose(np.exp(found.log_mass[there]), weights[at][there], rtol=1e-3)
     largest = at[found.of_start == 0]
@@ -70,15 +70,15 @@ def test_nothing_is_computed_where_all_starts_ended_at_one_height(monkeypatch):
 
     arrays = mixture(0, 2)
     both = search_at(arrays[1][[0, 1, 1]], arrays)
-    assert weighed(PLAIN, EXP, both, all_of(both)) is not None
+    assert modes_by_mass(PLAIN, EXP, both, all_of(both)) is not None
     monkeypatch.setattr(optima_by_mass, "hessian_at", computed)
     same, one = (search_at(arrays[1][places], arrays) for places in ([1, 1, 1], [0]))
     stopped = both.minima._replace(converged=both.minima.values > both.minima.values.min() + 1)
     none = [both._replace(minima=both.minima._replace(interrupted=True)), both._replace(minima=stopped), same, one]
-    assert all(weighed(PLAIN, EXP, each, all_of(each)) is None for each in none)
-    assert weighed(PLAIN, EXP, both, np.zeros(3, bool)) is None
+    assert all(modes_by_mass(PLAIN, EXP, each, all_of(each)) is None for each in none)
+    assert modes_by_mass(PLAIN, EXP, both, np.zeros(3, bool)) is None
     large = both._replace(minima=both.minima._replace(points={"theta": jnp.zeros((3, SMALL + 1))}))
-    assert weighed(PLAIN, EXP, large, all_of(large)) is None
+    assert modes_by_mass(PLAIN, EXP, large, all_of(large)) is None
 
 
 def plateau(static, arrays, z):
@@ -89,7 +89,7 @@ def plateau(static, arrays, z):
 
 def test_a_highest_optimum_that_is_not_isolated_has_no_mass():
     search = search_at(np.exp([[1.0, 0.0], [9.0, 0.0]]), None, plateau)
-    assert weighed(PLAIN, EXP, search, all_of(search)) is None
+    assert modes_by_mass(PLAIN, EXP, search, all_of(search)) is None
 
 
 def test_probabilities_have_the_volume_of_the_simplex():

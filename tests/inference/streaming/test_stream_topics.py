@@ -13,7 +13,7 @@ from topic_models import ALLOWED, DOCUMENTS, TOKENS, build
 from two_stage import assert_standard_normal, of_batch_means
 
 from inference.fitting.prepare import make_task
-from inference.fixed_points.local_blocks import built_on
+from inference.fixed_points.local_blocks import with_local_priors
 from inference.runtime.progress import Silent
 from inference.streaming.passes import Stream
 from inference.streaming.source.division import divided
@@ -40,7 +40,7 @@ def chains_of(kind, num_chains=2):
     """(chains over two blocks of the documents of `topic_models`, the model, the data)."""
     model, data = build(kind)
     given = divided(model, cut(data, 2), None, 0.0, 0, 1)
-    model = built_on(model, given.sample)
+    model = with_local_priors(model, given.sample)
     task = make_task(model, given.sample, 0, None, Silent())
     stream = Stream(model, given.source, Group(), given.held_out, None)
     held, topic = process_corpus(task, stream, given.numbers, 1, num_chains)
