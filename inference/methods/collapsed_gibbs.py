@@ -77,8 +77,8 @@ def run(task: Task, options: Options) -> Draws:
         )
     if options.learn != "none" and row_info(task.rows).allowed_states is not None:
         raise ZooError(
-            f"learn={options.learn} takes labels, by which rows are not allowed some groups, for chance, and would learn that "
-            "the others are hardly ever met; leave learn out, or labelled"
+            f"learn={options.learn} takes labels for chance: rows may not have some groups, and it would learn that these are "
+            "rare; leave learn out, or labelled"
         )
     if options.learn != "none" and options.num_warmup == 0:
         raise ZooError(f"learn={options.learn} learns during the warm-up, of which there is none; give num_warmup=")

@@ -168,8 +168,8 @@ def _require_small(starts: Pytree) -> None:
     dimension = sum(leaf[0].size for leaf in jax.tree.leaves(starts))
     if dimension > MOST:
         raise ZooError(
-            f"laplace: {dimension} free parameters make a matrix of as many rows and columns, and {MOST} are the most that are "
-            "taken; use method=cavi, gibbs or nuts"
+            f"laplace: {dimension} free parameters make a matrix of as many rows and columns, and at most {MOST} are taken; "
+            "use method=cavi, gibbs or nuts"
         )
 
 

@@ -5,7 +5,7 @@ A step moves the natural parameters of q(θ) towards their values if all M block
     nu ← (1 − ρ) nu + ρ (prior + M · statistics),    ρ = (delay + step)^−forgetting.
 
 At expected parameters this is stochastic variational inference (Hoffman, Blei, Wang and Paisley 2013); at the mode of q(θ) it
-is online EM (Cappé and Moulines 2009). Each process takes one of its blocks, for which M is their number, and the processes
+is online EM (Cappé and Moulines 2009). Each process takes one of its blocks, and M is their number; the processes
 are added up.
 """
 
