@@ -102,19 +102,24 @@ def reports_probabilities(model: Model) -> bool:
     return model.algebra is None or model.algebra.latent.reported.entropy is not None
 
 
-def latent_kind(model: Model) -> str:
-    """The kind of a model's latents; those of a user's program are taken to be categorical."""
-    return "categorical" if model.algebra is None else model.algebra.latent.kind
+def latent_axes(model: Model) -> tuple[str, str]:
+    """(what has a latent, its values); a user's program is taken to have a discrete latent in every row.
+
+    >>> from models import MODELS
+    >>> latent_axes(MODELS["gmm"]([[1.0], [2.0], [4.0]]))
+    ('row', 'discrete')
+    """
+    return ("row", "discrete") if model.algebra is None else (model.algebra.latent.unit, model.algebra.latent.values)
 
 
 def is_sequential(model: Model) -> bool:
     """Whether a row of the model is a sequence, with a latent at every step."""
-    return model.algebra is not None and model.algebra.latent.by_step
+    return latent_axes(model)[0] == "step"
 
 
 def has_paths(model: Model) -> bool:
     """Whether a row of the model is a sequence of states, of which some path is the most probable."""
-    return is_sequential(model) and reports_probabilities(model)
+    return latent_axes(model) == ("step", "discrete")
 
 
 def row_name(model: Model) -> str:

@@ -26,7 +26,8 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, Model, Sites, Stats, ZooError, on_host
+from models.abilities import Discriminant, Expected, Linear
+from models.base import Data, Hyper, Model, Sites, Stats, ZooError, on_host
 from models.cells.overrides import proposed
 from models.data.classes import allowed_classes, unlabelled, unseen_classes
 from models.data.table import require_filled

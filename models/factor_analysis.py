@@ -31,11 +31,10 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
+from models.abilities import Abilities, Expected, Table
 from models.base import (
-    Abilities,
     Algebra,
     Data,
-    Expected,
     Hyper,
     Initial,
     Model,
@@ -44,7 +43,6 @@ from models.base import (
     Stats,
     Structure,
     Summaries,
-    Table,
     Translation,
     ZooError,
     on_host,
@@ -52,7 +50,7 @@ from models.base import (
 from models.data.columns import Layout
 from models.distributions.observed import ObservedFactors
 from models.factors.checks import check_factors, checked, ledermann, refuse_copies
-from models.factors.columns import Observed, natural, peak, quadratic, regressions, sites, statistics, told
+from models.factors.columns import Observed, cell_terms, natural, peak, quadratic, regressions, sites, statistics
 from models.factors.linear_regression import regression
 from models.factors.prior import BLOCK, RELEVANCE, coupling, hyperparameters, prior_statistics, start
 from models.factors.sufficient_rows import sufficient_rows
@@ -252,10 +250,10 @@ def local(T: Stats) -> Callable[[Observed], Scores]:
             residual = away - middle @ known.loading.T
             highest = known.half_log.sum() - 0.5 * (residual**2 @ known.precision) - 0.5 * bent
         else:
-            said = told(known, rows.x, rows.seen)
-            root = jnp.linalg.cholesky(identity[None, :, :] + said.precision)
-            middle = jax.scipy.linalg.cho_solve((root, True), said.pull[..., None])[..., 0]
-            highest = peak(known, said, rows.seen, middle)
+            cells = cell_terms(known, rows.x, rows.seen)
+            root = jnp.linalg.cholesky(identity[None, :, :] + cells.precision)
+            middle = jax.scipy.linalg.cho_solve((root, True), cells.pull[..., None])[..., 0]
+            highest = peak(known, cells, rows.seen, middle)
         return Scores(highest - 0.5 * (middle**2).sum(1), middle, root)
 
     return posterior

@@ -27,20 +27,8 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import (
-    Abilities,
-    Algebra,
-    Data,
-    Hyper,
-    Initial,
-    Model,
-    Naming,
-    Reading,
-    Sites,
-    Stats,
-    Structure,
-    Summaries,
-)
+from models.abilities import Abilities
+from models.base import Algebra, Data, Hyper, Initial, Model, Naming, Reading, Sites, Stats, Structure, Summaries
 from models.chains.checks import check_options, emission_of_steps, read_steps, state_names, warnings_of
 from models.chains.distributions import HiddenMarkov, StatePath
 from models.chains.emitting import Emitting, emitting, latent_of, moved

@@ -27,8 +27,8 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
+from models.abilities import Abilities
 from models.base import (
-    Abilities,
     Algebra,
     Data,
     Hyper,

@@ -29,14 +29,12 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
+from models.abilities import Abilities, Discriminant, Linear
 from models.base import (
-    Abilities,
     Algebra,
     Data,
-    Discriminant,
     Hyper,
     Initial,
-    Linear,
     Model,
     Naming,
     Reading,

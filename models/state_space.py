@@ -32,30 +32,15 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import (
-    Abilities,
-    Algebra,
-    Data,
-    Expected,
-    Hyper,
-    Initial,
-    Model,
-    Naming,
-    Reading,
-    Sites,
-    Stats,
-    Summaries,
-    Table,
-    Translation,
-    on_host,
-)
+from models.abilities import Abilities, Expected, Table
+from models.base import Algebra, Data, Hyper, Initial, Model, Naming, Reading, Sites, Stats, Summaries, Translation, on_host
 from models.chains.sequences import Timed, padded_places, probe_steps, sequence_weight, steps_of
 from models.data.columns import Layout
 from models.distributions.observed import CELLS
 from models.dynamics.summaries import TRANSITION, cells_of, completed, expected, functionals, replicated, simulate
 from models.factors import summaries
 from models.factors.checks import check_factors, checked, refuse_copies
-from models.factors.columns import Observed, peak, regressions, told
+from models.factors.columns import Observed, cell_terms, peak, regressions
 from models.factors.columns import natural as natural_of_columns
 from models.factors.columns import sites as sites_of_columns
 from models.factors.columns import statistics as statistics_of_columns
@@ -290,7 +275,7 @@ def local(T: Stats) -> Callable[[Steps], Paths]:
     def posterior(steps: Steps) -> Paths:
         number, length, dimension = steps.x.shape
         seen = steps.seen.reshape(-1, dimension)
-        said = told(known, steps.x.reshape(-1, dimension), seen)
+        said = cell_terms(known, steps.x.reshape(-1, dimension), seen)
         size = link.shape[0]
         precision, pull = said.precision.reshape(number, length, size, size), said.pull.reshape(number, length, size)
         found = decomposed(precision, link, link.T @ link + left, pull, steps.length)

@@ -24,6 +24,8 @@ ROOMS = [
     "models.simd",
     "models.host_loops",
     "models.symmetries",
+    "models.types",
+    "models.abilities",
     "models.base",
     "models.algebra",
     "models.rows",
@@ -185,7 +187,7 @@ def test_the_loop_body_stands_alone():
     sweep, gibbs = loaded_by("inference.engine.sweep"), loaded_by("inference.methods.gibbs")
     assert not {module for module in sweep if module.startswith(("inference.", "models.reading"))}
     assert len(sweep) <= 15
-    assert len(gibbs) <= 30
+    assert len(gibbs) <= 32
 
 
 def test_every_room_says_what_lives_there():

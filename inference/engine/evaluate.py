@@ -95,7 +95,8 @@ def _summaries(
     static: Static, hyper: Hyper, weight: Array | None, at: dict[str, Any], few: Array | None, sites: Sites
 ) -> dict[str, Any]:
     """The sums and averages of `point` over all rows at one θ; ``few`` are the latents at the probe rows."""
-    one_per_row = static.algebra is not None and static.algebra.latent.kind == "categorical"
+    latent = None if static.algebra is None else static.algebra.latent
+    one_per_row = latent is not None and (latent.unit, latent.values) == ("row", "discrete")
     log_likelihoods = at["log_likelihood"]
     log_likelihood = log_likelihoods.sum() if weight is None else weighted_sum(weight, log_likelihoods)
     functionals = dict(static.functionals(hyper, sites, few))

@@ -24,7 +24,8 @@ from inference.methods.method import Method, OverBlocks
 from inference.methods.options import NumChains, NumSamples, NumWarmup, Setting
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import figure
-from models.base import Model, Sampler, ZooError
+from models.abilities import Sampler
+from models.base import Model, ZooError
 from models.rows.row_info import row_info
 
 SETTLING = 0.25  # share of the warm-up before hyperparameters are learnt

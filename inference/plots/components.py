@@ -16,7 +16,8 @@ from inference.results.draws import draws_of
 from inference.results.table import data_of, latent_dim
 from inference.results.tree import table_of, values
 from inference.runtime.files import write_figure
-from models.base import Expected, Model, Sites, ZooError
+from models.abilities import Expected
+from models.base import Model, Sites, ZooError
 from models.reading.repairs import date_columns, titles
 from models.rows.encoded import spread
 from models.symmetries import Reflection, Rotation

@@ -22,7 +22,8 @@ from inference.methods.options import NUM_DRAWS, check_seed
 from inference.predictions.classes import require_possible
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import chosen_draws, draws_of, fitted_rows, log_weight, number_of
-from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, ZooError
+from models.abilities import Expected
+from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
 from models.chains.sequences import steps_of
 from models.data.arguments import require_whole
 from models.data.columns import Layout
@@ -120,7 +121,7 @@ class ImputationModel(NamedTuple):
     """The hashable parts of a model that imputation needs."""
 
     algebra: Algebra
-    completed: Callable[..., Array]  # as of `models.base.Table`
+    completed: Callable[..., Array]  # as of `models.abilities.Table`
     expected: Callable[..., tuple[Expected, ...]]
 
 

@@ -19,7 +19,8 @@ from jax import Array
 from inference.fitting.prepare import require_model, x64
 from inference.results.draws import draws_of
 from inference.results.table import latent_dim
-from models.base import Discriminant, Hyper, Linear, Model, Sites, ZooError
+from models.abilities import Discriminant, Linear
+from models.base import Hyper, Model, Sites, ZooError
 
 
 def discriminant(model: Model, source: xr.DataTree | Sites, reference: str | None = None) -> xr.Dataset:

@@ -12,7 +12,8 @@ from inference.methods.options import check_seed
 from inference.predictions.local_posterior import completed_draws, known_rows, summaries_of_local
 from inference.predictions.views import Question
 from inference.results.draws import draws_of, forget_labels, number_of, thinned
-from models.base import HeldOut, Model, Sites, ZooError
+from models.abilities import HeldOut
+from models.base import Model, Sites, ZooError
 from models.data.arguments import require_whole
 
 HOW = ("left_to_right", "completion")

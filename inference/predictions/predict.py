@@ -94,7 +94,7 @@ def without_cells(
     num_draws: int = 200,
     fitted: bool | np.ndarray | None = None,
 ) -> xr.Dataset:
-    """`predict` without missing cells. The view of the model's kind of latents answers."""
+    """`predict` without missing cells. The view of the model's latents answers."""
     require_model(model)
     view = view_of(model)
     predicted = view.predict(Question(model, source, data, seed, num_draws, fitted))

@@ -15,7 +15,8 @@ from inference.predictions.views import Question, View, row_lines
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import draws_of, fitted_rows, forget_labels
 from inference.results.table import latent_dim
-from models.base import Algebra, Expected, Hyper, Pytree, Sites
+from models.abilities import Expected
+from models.base import Algebra, Hyper, Pytree, Sites
 from models.data.table import ROWLESS, require_rows
 
 

@@ -1,4 +1,4 @@
-"""Predictions for rows depend on the kind of the latents: one table names the module for each kind.
+"""Predictions for rows depend on what has a latent and on its values: one table names the module for each pair.
 
 Every module of the table declares its answers in a ``VIEW``.
 """
@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from models.algebra import latent_kind
+from models.algebra import latent_axes
 from models.base import Model, Sites
 from models.data.table import Data
 
-VIEWS = {  # kind of latents (`models.base.Latent.kind`) -> the module with their ``VIEW``
-    "categorical": "inference.predictions.classes",
-    "gaussian": "inference.predictions.scores",
-    "chain": "inference.sequences.states",
-    "gaussian_path": "inference.sequences.factors",
-    "token": "inference.topics.proportions",
+VIEWS = {  # (what has a latent, its values), as `models.base.Latent` declares them -> the module with the ``VIEW``
+    ("row", "discrete"): "inference.predictions.classes",
+    ("row", "real"): "inference.predictions.scores",
+    ("step", "discrete"): "inference.sequences.states",
+    ("step", "real"): "inference.sequences.factors",
+    ("token", "discrete"): "inference.topics.proportions",
 }
 
 
@@ -58,7 +58,7 @@ def scores_only(model: Model) -> str:
 
 
 class View(NamedTuple):
-    """The answers of one kind of latents."""
+    """The answers for latents of one unit and one kind of values."""
 
     predict: Callable[[Question], xr.Dataset]  # about rows; missing cells are left to `inference.predictions.imputation`
     # (predictions, how many rows come before them) -> a flat table of them, as `inference.predict` writes it
@@ -83,6 +83,6 @@ def row_lines(predictions: xr.Dataset, first: int) -> pd.DataFrame:
 
 
 def view_of(model: Model) -> View:
-    """The view of a model's kind of latents, imported only now because it may live in a higher room."""
-    view: View = import_module(VIEWS[latent_kind(model)]).VIEW
+    """The view of a model's latents, imported only now because it may live in a higher room."""
+    view: View = import_module(VIEWS[latent_axes(model)]).VIEW
     return view

@@ -21,8 +21,9 @@ from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.predictions.views import Question, View, entries
 from inference.results.averages import AtDraw, averaged
 from inference.results.draws import draws_of, fitted_rows, forget_labels
+from models.abilities import Expected
 from models.algebra import has_paths, is_sequential
-from models.base import Algebra, Expected, Hyper, Model, Pytree, Sites, ZooError
+from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
 from models.chains.padding import padded
 from models.chains.sequences import steps_of
 from models.data.arguments import require_whole

@@ -317,7 +317,6 @@ chain = Latent(
     energy=_energy,
     reported=Reported(_report, _entropy),
     independent=_independent,
-    kind="chain",
-    by_step=True,
+    unit="step",
     enumerable=False,
 )

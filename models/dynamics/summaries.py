@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Algebra, Expected, Hyper, Sites
+from models.abilities import Expected
+from models.base import Algebra, Hyper, Sites
 from models.chains.sequences import Timed
 from models.factors import summaries
 from models.latents.gaussian_path import Paths, steps_within

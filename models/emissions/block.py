@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Expected, Family, Hyper, Sites, Stats, Translation, on_host
+from models.abilities import Discriminant, Expected
+from models.base import Data, Family, Hyper, Sites, Stats, Translation, on_host
 from models.data.documents import require_tokens
 from models.data.table import require_complete, require_filled
 from models.latents.hidden import Hidden, component_alone
@@ -64,7 +65,7 @@ class Encoding(NamedTuple):
     missing: bool = False  # whether cells may be missing
     # (x on the host, origin) -> x less the origin, of a block with ``origin``, and ``location`` and ``mean`` in its units
     translated: Callable[[Any, np.ndarray], Any] | None = None
-    # (x, draws (S, …) of what the program observes) -> a table like the one observed (`models.base.Abilities.replicated`)
+    # (x, draws (S, …) of what the program observes) -> a table like the one observed (`models.abilities.Abilities.replicated`)
     replicated: Callable[[Any, np.ndarray], dict[str, np.ndarray]] = lambda x, drawn: {"x": drawn}
 
 

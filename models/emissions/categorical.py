@@ -17,7 +17,8 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
+from models.abilities import Discriminant, Expected, Linear
+from models.base import Data, Hyper, Sites, ZooError, on_host
 from models.data.columns import categories_of, recoded
 from models.data.documents import Sequences
 from models.data.table import is_sparse

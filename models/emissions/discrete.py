@@ -20,7 +20,8 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 from scipy import sparse
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, ZooError, on_host
+from models.abilities import Discriminant, Expected, Linear
+from models.base import Data, Hyper, Sites, ZooError, on_host
 from models.data.documents import Sequences, bag_of_words
 from models.data.table import first_cell, is_sparse, require_no_categories
 from models.distributions.observed import WordCounts

@@ -23,7 +23,8 @@ from numpyro import distributions as dist
 from numpyro.distributions import constraints
 from scipy import sparse
 
-from models.base import Data, Discriminant, Hyper, Linear, Sites, Stats, ZooError, on_host
+from models.abilities import Discriminant, Linear
+from models.base import Data, Hyper, Sites, Stats, ZooError, on_host
 from models.data.documents import Sequences
 from models.distributions.observed import EventSequence
 from models.emissions import counts

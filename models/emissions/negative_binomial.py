@@ -20,7 +20,8 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Expected, Hyper, Sites, Stats, on_host
+from models.abilities import Expected
+from models.base import Hyper, Sites, Stats, on_host
 from models.distributions.counts import NegativeBinomial
 from models.emissions import counts
 from models.emissions.counts import Counts

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, Sites, Stats
+from models.abilities import Discriminant, Expected, Linear
+from models.base import Data, Hyper, Sites, Stats
 from models.data.table import keep_columns
 from models.distributions.observed import SideBySide
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood

@@ -18,7 +18,8 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Data, Discriminant, Expected, Hyper, Linear, on_host
+from models.abilities import Discriminant, Expected, Linear
+from models.base import Data, Hyper, on_host
 from models.data.columns import recoded
 from models.distributions.observed import Categories
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood

@@ -22,7 +22,8 @@ from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.base import Expected, Hyper, Sites, Stats, on_host
+from models.abilities import Expected
+from models.base import Hyper, Sites, Stats, on_host
 from models.emissions import counts
 from models.emissions.block import Emission
 from models.emissions.counts import Counts

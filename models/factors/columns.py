@@ -1,7 +1,7 @@
-"""Columns as regressions on factors: what they say of the factors of a row, and the statistics that the factors give them.
+"""Columns as regressions on factors: the density of their cells given the factors of a row, and the statistics.
 
 Column d is coefficients_dᵀ z̃ + noise with z̃ = (z, 1), of the factors z of a row. With τ_d the precision of the noise and w_d
-the loadings, the observed cells of a row say of its factors
+the loadings, the observed cells of a row have the log density
 
     Σ_d log p(x_d | z) = peak(z) = pullᵀ z − ½ zᵀ precision z + …,    precision = Σ_d E[τ_d w_d w_dᵀ]
 
@@ -55,8 +55,8 @@ def regressions(nu: RegressionStats) -> Columns:
     return Columns(half_log, precision, loading, mean, left, scaled, outer)
 
 
-class Told(NamedTuple):
-    """What the observed cells of N rows say of their factors."""
+class CellTerms(NamedTuple):
+    """Σ_d log p(x_d | z) over the observed cells of N rows, as a quadratic function of their factors z."""
 
     precision: Array  # (N, L, L)
     pull: Array  # (N, L)
@@ -64,20 +64,20 @@ class Told(NamedTuple):
     together: Array  # (N, L + 1, L + 1): Σ of `Columns.left` over the observed cells
 
 
-def told(known: Columns, x: Array, seen: Array) -> Told:
+def cell_terms(known: Columns, x: Array, seen: Array) -> CellTerms:
     """Sums over the observed cells of every row; ``seen`` (N, D) is 1 or 0."""
     dimension, size = known.left.shape[:2]
     number = x.shape[0]
     away = seen * (x - known.mean[None, :])
     together = (seen @ known.left.reshape(dimension, -1)).reshape(number, size, size)
     gathered = (seen @ known.outer.reshape(dimension, -1)).reshape(number, size - 1, size - 1)
-    return Told(gathered, away @ known.scaled - together[:, :-1, -1], away, together)
+    return CellTerms(gathered, away @ known.scaled - together[:, :-1, -1], away, together)
 
 
-def peak(known: Columns, said: Told, seen: Array, middle: Array) -> Array:
+def peak(known: Columns, terms: CellTerms, seen: Array, middle: Array) -> Array:
     """(N,): Σ_d E[log p(x_d | z)] over the observed cells at factors ``middle`` (N, L), made of residuals."""
-    bent = quadratic(middle, said.together)
-    residual = said.away - seen * (middle @ known.loading.T)
+    bent = quadratic(middle, terms.together)
+    residual = terms.away - seen * (middle @ known.loading.T)
     return seen @ known.half_log - 0.5 * (residual**2 @ known.precision) - 0.5 * bent
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from jax import Array
 from scipy.special import gammaln
 
-from models.base import Algebra, Expected, Hyper, Iteration, Sites, ZooError
+from models.abilities import Expected
+from models.base import Algebra, Hyper, Iteration, Sites, ZooError
 from models.factors.sufficient_rows import moments
 from models.rows.centring import LOG_2PI
 from models.rows.encoded import Rows, spread

@@ -162,8 +162,13 @@ def _why_no_mode(ends: Ends, nu: TailStats) -> str | None:
     return None
 
 
+def _log_partition_of_degrees(nu: TailStats) -> Array:
+    """The log partition in ν = 2h, where dν = 2 dh."""
+    return (jnp.log(2.0) + _log_partitions(nu)).sum()
+
+
 degrees_of_freedom = Family(
-    log_partition=lambda nu: (jnp.log(2.0) + _log_partitions(nu)).sum(),  # dν = 2 dh
+    log_partition=_log_partition_of_degrees,
     mean=_mean,
     mode=lambda nu: point(jnp.exp(_log_mode(nu))),
     sample=_sample,

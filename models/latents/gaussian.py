@@ -70,6 +70,6 @@ scores = Latent(
             jnp.zeros(()) if z.covariance is None else jnp.diagonal(z.covariance, axis1=-2, axis2=-1), z.mean.shape
         ),
     ),
-    kind="gaussian",
+    values="real",
     enumerable=False,
 )

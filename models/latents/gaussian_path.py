@@ -135,7 +135,7 @@ paths = Latent(
         part=_reported,
         spread=lambda z: jnp.zeros_like(z.mean) if z.covariance is None else jnp.diagonal(z.covariance, axis1=-2, axis2=-1),
     ),
-    kind="gaussian_path",
+    unit="step",
+    values="real",
     enumerable=False,
-    by_step=True,
 )

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Algebra, Expected, Hyper, Sites
+from models.abilities import Expected
+from models.base import Algebra, Hyper, Sites
 from models.data.columns import Layout
 from models.emissions.block import Emission
 from models.rows.encoded import Rows

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from models.abilities import Collapsed, Sampler
 from models.algebra import add, at_mean, at_sample, inner, log_partition, log_prior
-from models.base import Algebra, Collapsed, Hyper, Pytree, Sampler, Sites, Stats
+from models.base import Algebra, Hyper, Pytree, Sites, Stats
 from models.rows.encoded import Rows
 
 

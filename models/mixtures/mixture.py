@@ -20,25 +20,8 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 
-from models.base import (
-    Abilities,
-    Algebra,
-    Data,
-    Discriminant,
-    Expected,
-    Hyper,
-    Initial,
-    Linear,
-    Model,
-    Naming,
-    Reading,
-    Sites,
-    Stats,
-    Structure,
-    Summaries,
-    Table,
-    ZooError,
-)
+from models.abilities import Abilities, Discriminant, Expected, Linear, Table
+from models.base import Algebra, Data, Hyper, Initial, Model, Naming, Reading, Sites, Stats, Structure, Summaries, ZooError
 from models.data.classes import empty_groups, unlabelled
 from models.data.columns import Layout
 from models.data.table import has_missing_cell, take

@@ -1,4 +1,4 @@
-"""Collapsed Gibbs sampling of `models.latent_dirichlet`, as `models.base.Collapsed`.
+"""Collapsed Gibbs sampling of `models.latent_dirichlet`, as `models.abilities.Collapsed`.
 
 `models.topics.sampling.chains` does the sampling; this file translates rows and hyperparameters.
 """
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from models.base import Collapsed, Hyper, Sampler, Sites, Stats
+from models.abilities import Collapsed, Sampler
+from models.base import Hyper, Sites, Stats
 from models.topics.documents import Documents
 from models.topics.sampling.chains import TopicChain, TopicPrior, start_chain, swept, topic_prior
 from models.topics.sampling.corpus import (

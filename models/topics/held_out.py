@@ -1,11 +1,12 @@
-"""Predictive scores of held-out documents under the topic model, as `models.base.HeldOut`."""
+"""Predictive scores of held-out documents under the topic model, as `models.abilities.HeldOut`."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from models.base import Data, HeldOut, Hyper, on_host
+from models.abilities import HeldOut
+from models.base import Data, Hyper, on_host
 from models.data.documents import bag_of_words
 from models.topics.collapsed import CONCENTRATION, TOPIC, WORD, corpus_of
 from models.topics.documents import Documents, Words

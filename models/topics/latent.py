@@ -309,6 +309,6 @@ topics = Latent(
         lambda z, local: _log_partition(local) - _energy(z, local),
         units=lambda z: (*z.cells, z.topic),
     ),
-    kind="token",
+    unit="token",
     enumerable=False,
 )

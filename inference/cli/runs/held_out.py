@@ -11,7 +11,8 @@ from models.data.table import Data
 if TYPE_CHECKING:
     import xarray as xr
 
-    from models.base import HeldOut, Model
+    from models.abilities import HeldOut
+from models.base import Model
 
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 

@@ -9,7 +9,8 @@ square of the offset, which `predict` does not lose.
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Discriminant, Hyper, Linear, Sites
+from models.abilities import Discriminant, Linear
+from models.base import Hyper, Sites
 
 
 def discriminant(covariance: str) -> Discriminant:

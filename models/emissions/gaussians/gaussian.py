@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from models.base import Data, Expected, Sites
+from models.abilities import Expected
+from models.base import Data, Sites
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood
 from models.emissions.gaussians import columns, matrices
 from models.emissions.gaussians.discriminants import discriminant

@@ -234,7 +234,7 @@ FAULTS = (
     ),
     Fault(
         "tails-two",
-        f"{TAILS}::_log_partitions",
+        f"{TAILS}::_log_partition_of_degrees",
         "jnp.log(2.0) + _1",
         "_1",
         "dν = 2 dh is forgotten in the normaliser of degrees of freedom",

@@ -10,6 +10,7 @@ REGRESSION = "models/factors/linear_regression.py"
 PRIOR = "models/factors/prior.py"
 SUMMARIES = "models/factors/summaries.py"
 ANALYSIS = "models/factor_analysis.py"
+REGRESSIONS = "models/factors/columns.py"
 GAMMA = "models/logistic/polya_gamma.py"
 LOGISTIC = "models/logistic_regression.py"
 COEFFICIENTS = "models/families/coefficients.py"
@@ -201,7 +202,7 @@ FAULTS = (
     ),
     Fault(
         "factor-score-covariance",
-        f"{ANALYSIS}::statistics",
+        f"{REGRESSIONS}::statistics",
         "weight.sum() * _1",
         "_1",
         "the covariance of the scores is added once instead of once a row",
@@ -209,17 +210,17 @@ FAULTS = (
     ),
     Fault(
         "factor-missing-residuals",
-        f"{ANALYSIS}::local.posterior",
-        "away - rows.seen * _1",
-        "away - _1",
+        f"{REGRESSIONS}::peak",
+        "terms.away - seen * _1",
+        "terms.away - _1",
         "missing cells have residuals",
         "mask",
     ),
     Fault(
         "factor-half-log-missing",
-        f"{ANALYSIS}::local.posterior",
-        "rows.seen @ half_log",
-        "half_log.sum()",
+        f"{REGRESSIONS}::peak",
+        "seen @ known.half_log",
+        "known.half_log.sum()",
         "missing cells count in the log determinant",
         "mask",
     ),

@@ -7,7 +7,7 @@ import numpy as np
 from naive import near
 from two_stage import assert_standard_normal, in_blocks, of_means
 
-from models.base import Expected
+from models.abilities import Expected
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.mixtures.cells import _mixed
 from models.mixtures.mixture import Features, Shape, functionals, simulate, statistics, structure
