@@ -103,13 +103,16 @@ def reports_probabilities(model: Model) -> bool:
 
 
 def latent_axes(model: Model) -> tuple[str, str]:
-    """(what has a latent, its values); a user's program is taken to have a discrete latent in every row.
+    """(what has a latent, whether its values are discrete or real); a program's latents are taken to be those of rows.
 
     >>> from models import MODELS
     >>> latent_axes(MODELS["gmm"]([[1.0], [2.0], [4.0]]))
     ('row', 'discrete')
     """
-    return ("row", "discrete") if model.algebra is None else (model.algebra.latent.unit, model.algebra.latent.values)
+    if model.algebra is None:
+        return "row", "discrete"
+    latent = model.algebra.latent
+    return latent.unit, "real" if latent.values == "real" else "discrete"
 
 
 def is_sequential(model: Model) -> bool:

@@ -29,7 +29,7 @@ from models.abilities import Abilities, Collapsed
 from models.data.representation import model_html, model_text
 from models.data.table import Data as Data
 from models.errors import ZooError as ZooError
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 from models.symmetries import Symmetry
 from models.types import Hyper as Hyper
 from models.types import Pytree as Pytree
@@ -84,9 +84,15 @@ class Latent(NamedTuple):
     reported: Reported
     # (key, marginal probabilities (N, …, K)) -> z, to start a fit at groups of rows; None: the model has another start
     independent: Callable[[Array, Array], Pytree] | None = None
-    unit: str = "row"  # what has a latent: every row, every step of rows that are sequences, or every token of documents
-    values: str = "discrete"  # or real; with ``unit`` it selects how results are read (`inference.predictions.views`)
-    enumerable: bool = True  # whether z is one of finitely many values, all of which a label can state
+    # What has a latent: every row, every step of rows that are sequences, or every token of documents; and its values. Both
+    # select how results are read (`inference.predictions.views`)
+    unit: str = "row"
+    values: str = "label"  # one of finitely many, all of which a label can state; or discrete, or real
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether z is one of finitely many values, all of which a label can state."""
+        return self.values == "label"
 
 
 class Initial(NamedTuple):

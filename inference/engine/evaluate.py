@@ -96,7 +96,7 @@ def _summaries(
 ) -> dict[str, Any]:
     """The sums and averages of `point` over all rows at one θ; ``few`` are the latents at the probe rows."""
     latent = None if static.algebra is None else static.algebra.latent
-    one_per_row = latent is not None and (latent.unit, latent.values) == ("row", "discrete")
+    one_per_row = latent is not None and latent.unit == "row" and latent.values != "real"
     log_likelihoods = at["log_likelihood"]
     log_likelihood = log_likelihoods.sum() if weight is None else weighted_sum(weight, log_likelihoods)
     functionals = dict(static.functionals(hyper, sites, few))

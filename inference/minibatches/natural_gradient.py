@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from models.compilation import compiled
+from models.host.compilation import compiled
 
 
 @compiled

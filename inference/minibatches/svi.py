@@ -31,7 +31,7 @@ from inference.minibatches.svi_on_host import BatchPlan, State, converged_local_
 from inference.runtime.progress import Watch
 from models.algebra import STRUCTURES, add, at_mean, log_prior, negative_divergence
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
-from models.host_loops import LocalLoops
+from models.host.loops import LocalLoops
 from models.rows.row_info import row_info
 
 TURNS = 10  # inner updates per batch; measured on topics (`benchmarks latent_dirichlet minibatch`): 100 are slower and worse

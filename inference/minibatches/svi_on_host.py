@@ -1,4 +1,4 @@
-"""The steps of `inference.minibatches.svi` by compiled loops on the host, for models that declare them (`models.host_loops`).
+"""The steps of `inference.minibatches.svi` by compiled loops on the host, for models that declare them (`models.host.loops`).
 
 The same steps on the same rows in the same order: sums are added in another order, and every row stops by its change.
 """
@@ -21,7 +21,7 @@ from inference.runtime.checkpoints import Checkpoint
 from inference.runtime.loop import Chunk, in_chunks, restore_or_start
 from inference.runtime.progress import Counted, Reporter, Watch
 from models.base import Algebra, Pytree, Stats, on_host
-from models.host_loops import Ascent, BatchSums, LocalLoops, Share, alone
+from models.host.loops import Ascent, BatchSums, LocalLoops, Share, alone
 
 PIECES = 2  # of the work for each thread: documents are unequal
 

@@ -15,7 +15,7 @@ from models.algebra import latent_axes
 from models.base import Model, Sites
 from models.data.table import Data
 
-VIEWS = {  # (what has a latent, its values), as `models.base.Latent` declares them -> the module with the ``VIEW``
+VIEWS = {  # `models.algebra.latent_axes` -> the module with the ``VIEW``
     ("row", "discrete"): "inference.predictions.classes",
     ("row", "real"): "inference.predictions.scores",
     ("step", "discrete"): "inference.sequences.states",

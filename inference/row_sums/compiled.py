@@ -1,4 +1,4 @@
-"""The local step over all rows by the compiled loops of a model (`models.host_loops`), for fits with expected latents."""
+"""The local step over all rows by the compiled loops of a model (`models.host.loops`), for fits with expected latents."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from inference.engine.row_source import PassProgress, RowSums, Totals
 from inference.engine.sweep import Local, num_rows, rows_weight
 from inference.runtime.programs import cached_jit
 from models.base import Algebra, Hyper, Pytree, Stats, on_host
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 
 FEWEST_LATENTS = 50_000  # measured: with fewer, the start of an iteration from the host is a notable part of its cost
 FIRST_ROWS = 8  # rows on which the loops are compiled

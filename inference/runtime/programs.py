@@ -8,9 +8,9 @@ the shapes and placement of the arguments, and the static arguments down to the 
 function with arguments that cannot be identified for certain, such as a function from a user's file, is traced in every
 process.
 
-A stored file is run, so that it is trusted like code. Its folder is this user's alone (`models.private`), or it is not used.
-Its seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is text
-(`inference.runtime.kept.values`). A process of this user can still plant a file; it can exchange the code as well.
+A stored file is run, so that it is trusted like code. Its folder is this user's alone (`models.host.private`), or it is not
+used. Its seal is checked before anything else reads it. Nothing is unpickled: `jax.export` reads a flatbuffer, and the rest is
+text (`inference.runtime.kept.values`). A process of this user can still plant a file; it can exchange the code as well.
 """
 
 import functools
@@ -32,7 +32,7 @@ from inference.runtime.files import read, write
 from inference.runtime.kept.digests import NotKeptError, digest
 from inference.runtime.kept.values import as_text, from_text
 from models.errors import ZooError
-from models.private import private_folder
+from models.host.private import private_folder
 
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy")
 UNUSED_SECONDS = 30 * 24 * 3600.0  # after which a file is removed

@@ -25,7 +25,7 @@ from inference.runtime.programs import cached_jit
 from inference.streaming.source.encoding import EncodedBlock
 from models.algebra import add
 from models.base import Algebra, Hyper, Pytree, Stats, ZooError
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 from models.rows.row_info import row_info
 
 ROW = "row"  # the axis of the devices

@@ -318,5 +318,5 @@ chain = Latent(
     reported=Reported(_report, _entropy),
     independent=_independent,
     unit="step",
-    enumerable=False,
+    values="discrete",
 )

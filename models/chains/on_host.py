@@ -1,4 +1,4 @@
-"""The E-step of a chain whose states emit one symbol a step, by compiled loops, as `models.host_loops.HostStep`."""
+"""The E-step of a chain whose states emit one symbol a step, by compiled loops, as `models.host.loops.HostStep`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +9,7 @@ from models.chains.compiled.expected import Counts, Logs, expected_counts
 from models.chains.prior import START, STATE, TRANSITION, Shape
 from models.chains.sequences import Timed
 from models.emissions.block import Emission
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 
 MOST_STATES = 62  # sets of states are the bits of an integer
 

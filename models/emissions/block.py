@@ -31,7 +31,7 @@ class BlockPrior(NamedTuple):
 
 
 class HostSums(NamedTuple):
-    """The E-step of a mixture of such blocks by compiled loops on the host (`models.host_loops`)."""
+    """The E-step of a mixture of such blocks by compiled loops on the host (`models.host.loops`)."""
 
     serves: Callable[[Any], bool]  # x on the host -> whether the loops can read it
     coefficients: Callable[[Stats, Array], Any]  # (T, log probs (K,)) -> arrays that the loops read

@@ -37,7 +37,7 @@ def beside(blocks: tuple[tuple[str, Hidden], ...]) -> Hidden:
         energy=lambda z, local: categorical.energy(z.component, local.component),
         reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
         independent=partial(_independent, own),
-        enumerable=False,
+        values="discrete",
     )
     return Hidden(latent, _component, lambda function, local: local._replace(component=function(local.component)), Completed)
 

@@ -71,5 +71,4 @@ scores = Latent(
         ),
     ),
     values="real",
-    enumerable=False,
 )

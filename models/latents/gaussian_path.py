@@ -137,5 +137,4 @@ paths = Latent(
     ),
     unit="step",
     values="real",
-    enumerable=False,
 )

@@ -94,7 +94,7 @@ missing_cells = Hidden(
     on_component=_on_component,
     complete=lambda z, features: z if isinstance(z, Completed) else features,
     cells=lambda z: z if isinstance(z, Completed) else None,
-    latent_if_missing=_latent._replace(enumerable=False),
+    latent_if_missing=_latent._replace(values="discrete"),
 )
 
 

@@ -70,7 +70,7 @@ _latent = Latent(
     energy=lambda z, local: categorical.energy(z.component, local.component),
     reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
     independent=_independent,
-    enumerable=False,
+    values="discrete",
 )
 
 

@@ -55,7 +55,7 @@ def structural_zeros(hidden: Hidden) -> Hidden:
         energy=lambda z, local: categorical.energy(z.component, local.component),
         reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
         independent=partial(_independent, hidden),
-        enumerable=False,
+        values="discrete",
     )
     return Hidden(latent, _component, lambda function, local: local._replace(component=function(local.component)), InflatedRows)
 

@@ -81,7 +81,7 @@ def _entropy(z: Augmented, local: LogOdds) -> Array:
 
 # No mode: with the mode of ω the M-step would not increase log p(y, θ).
 REPORTED = Reported(lambda z: z.label, _entropy)
-polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, REPORTED, enumerable=False)
+polya_gamma = Latent(_log_partition, _mean, None, _sample, _energy, REPORTED, values="discrete")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

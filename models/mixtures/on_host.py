@@ -1,4 +1,4 @@
-"""The E-step of a mixture by the compiled loops of its emission, as `models.host_loops.HostStep`."""
+"""The E-step of a mixture by the compiled loops of its emission, as `models.host.loops.HostStep`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jax import Array
 
 from models.base import Hyper, Stats
 from models.emissions.block import Emission
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 from models.mixtures.weights import Weights
 from models.rows.encoded import Rows
 

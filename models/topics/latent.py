@@ -310,5 +310,5 @@ topics = Latent(
         units=lambda z: (*z.cells, z.topic),
     ),
     unit="token",
-    enumerable=False,
+    values="discrete",
 )

@@ -1,6 +1,6 @@
 """Minibatches of documents for variational inference by the compiled loops of `models.topics.ragged`.
 
-This file takes rows and nu apart for the loops, as `models.host_loops.LocalLoops`.
+This file takes rows and nu apart for the loops, as `models.host.loops.LocalLoops`.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from models.compilation import LANES
-from models.host_loops import Ascent, BatchSums, LocalLoops, Share
+from models.host.compilation import LANES
+from models.host.loops import Ascent, BatchSums, LocalLoops, Share
 from models.topics.collapsed import TOPIC, WORD
 from models.topics.documents import Documents
 from models.topics.local_variational import ascend

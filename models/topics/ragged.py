@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import LANES, compiled, compiled_sums
-from models.simd import add_product, last, load, running_sums, splat, store
+from models.host.compilation import LANES, compiled, compiled_sums
+from models.host.simd import add_product, last, load, running_sums, splat, store
 from models.topics.elementary import digamma, digamma_and_log_gamma, exp_of, inlined, log_of
 
 # Smaller sums of weights have lost digits, as `models.topics.latent.is_precise` has it

@@ -12,7 +12,7 @@ from .fault import Fault, planted
 
 ROOT = Path(__file__).parents[2]
 # Numba keeps compiled functions by their own file, and does not see a change in another
-NUMBA = ("models/topics/sampling/", "models/simd.py", "models/emissions/gaussians/loops.py", "models/chains/compiled/")
+NUMBA = ("models/topics/sampling/", "models/host/simd.py", "models/emissions/gaussians/loops.py", "models/chains/compiled/")
 
 
 def copied(target: Path) -> Path:

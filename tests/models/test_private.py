@@ -8,8 +8,8 @@ import numba
 import pytest
 
 from models import private
-from models.compilation import compiled
-from models.private import is_private, private_folder
+from models.host.compilation import compiled
+from models.host.private import is_private, private_folder
 
 
 @pytest.mark.parametrize(("mode", "own"), [(0o700, True), (0o755, True), (0o757, False), (0o777, False), (0o1777, False)])

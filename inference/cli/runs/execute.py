@@ -27,7 +27,7 @@ from inference.runtime.files import LOG, RESULTS, complete, is_complete, is_seal
 from inference.runtime.signals import interruptible
 from models.data.documents import without_absent_tokens
 from models.data.table import Data, ZooError, held_out_mask, require_complete, require_rows, split
-from models.private import private_folder
+from models.host.private import private_folder
 from models.reading.load import load_data
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.compilation import LANES
+from models.host.compilation import LANES
 
 SMALL = np.finfo(float).tiny / np.finfo(float).eps ** 2  # numbers that underflow are below the rounding error of larger ones
 HARMLESS = np.sqrt(np.finfo(float).tiny / np.finfo(float).eps)  # as `models.chains.forward_backward.harmless`

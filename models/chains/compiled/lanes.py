@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import LANES, compiled
-from models.simd import add, add_product, load, product, splat, store, where_positive
+from models.host.compilation import LANES, compiled
+from models.host.simd import add, add_product, load, product, splat, store, where_positive
 
 TINY = np.finfo(float).tiny
 FAR = 1e-150  # a sum of probabilities below is unsure; the product of two numbers above does not underflow

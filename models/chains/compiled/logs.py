@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
+from models.host.compilation import compiled
 
 
 @compiled

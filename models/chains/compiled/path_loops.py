@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import LANES, compiled
-from models.simd import add, load, maximum, splat, store
+from models.host.compilation import LANES, compiled
+from models.host.simd import add, load, maximum, splat, store
 
 
 @compiled

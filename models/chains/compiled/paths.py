@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.compilation import LANES
+from models.host.compilation import LANES
 
 
 class Paths(NamedTuple):

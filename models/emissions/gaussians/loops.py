@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled_sums
+from models.host.compilation import compiled_sums
 
 TILE = 4  # the loops below are written out for it
 

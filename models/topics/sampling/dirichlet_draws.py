@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import compiled
-from models.simd import next_random
+from models.host.compilation import compiled
+from models.host.simd import next_random
 
 CHUNK = 1024  # tokens of a word whose topics are fetched at once
 

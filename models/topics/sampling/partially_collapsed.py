@@ -58,7 +58,7 @@ class WordRows(NamedTuple):
 
 def word_rows(corpus: Corpus, prior: TopicPrior) -> WordRows:
     """Tokens by word, words in shards of about equal work (a word costs its tokens and K gamma variables), and a table."""
-    from models.compilation import LANES
+    from models.host.compilation import LANES
     from models.topics.sampling.dirichlet_draws import places_of_words
 
     K = len(prior.alpha)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import LANES, compiled
-from models.simd import next_random
+from models.host.compilation import LANES, compiled
+from models.host.simd import next_random
 from models.topics.sampling.conditional_sampler import heaviest, place_of, summed_products
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from models.compilation import LANES, compiled
-from models.simd import (
+from models.host.compilation import LANES, compiled
+from models.host.simd import (
     add,
     add_product,
     count_up_to,

@@ -17,7 +17,7 @@ from inference.runtime.progress import Silent
 from models import MODELS
 from models.base import Model
 from models.data.table import Data
-from models.host_loops import HostStep
+from models.host.loops import HostStep
 
 X = two_groups(40)
 

@@ -9,7 +9,7 @@ from numba import njit
 from scipy import special
 
 from models import MODELS, Data
-from models.host_loops import alone
+from models.host.loops import alone
 from models.topics import elementary, minibatch
 from models.topics.documents import Documents, Words
 

@@ -101,7 +101,7 @@ def test_compiled_where_no_folder_can_be_written(monkeypatch):
     """Numba refuses to cache then; the function is compiled all the same. Nothing of it is imported before it is needed."""
     from numba.core.caching import CompileResultCacheImpl
 
-    from models.compilation import compiled
+    from models.host.compilation import compiled
 
     monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
     assert compiled(lambda x: x + 1)(1) == 2

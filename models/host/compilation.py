@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from models.private import is_private
+from models.host.private import is_private
 
-LANES = 8  # doubles in one vector (`models.simd`)
+LANES = 8  # doubles in one vector (`models.host.simd`)
 # Sums may be reordered, so that a compiler can add several numbers at once; infinities and NaN keep their meaning.
 REORDERED = frozenset({"reassoc", "contract", "nsz", "arcp"})
 

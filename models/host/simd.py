@@ -1,6 +1,6 @@
 """Eight numbers at once in Numba: a type for a vector of doubles and the few operations that the samplers need of it.
 
-LLVM turns them into the instructions of the present processor. `models.compilation.compiled` makes functions of them.
+LLVM turns them into the instructions of the present processor. `models.host.compilation.compiled` makes functions of them.
 Numba's cache identifies a function by the content of its file alone: after a change of this file, empty the cache, or change
 the files that use it.
 """
@@ -16,7 +16,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models as numba_models
 from numba.extending import register_model
 
-from models.compilation import LANES, compiled
+from models.host.compilation import LANES, compiled
 
 INT32, DOUBLE = ir.IntType(32), ir.DoubleType()
 VECTOR = ir.VectorType(DOUBLE, LANES)
