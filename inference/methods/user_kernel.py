@@ -117,8 +117,9 @@ def method_or_kernel(method: Any, **refused: Any) -> Method:
 def table_of(task: Task) -> dict[str, np.ndarray]:
     """The data as a kernel reads them, by name.
 
-    ``x`` is the table (rows, columns), with NaN for a missing cell; or sequences (sequences, steps), padded at the end. Then
-    ``length`` is the number of steps of each. ``label`` has −1 for a row without one; ``weight`` is there if rows have weights.
+    ``x`` is the table (rows, columns), with NaN for a missing cell; or sequences of symbols (sequences, steps), or of rows
+    (sequences, steps, columns), padded at the end. Then ``length`` is the number of steps of each. ``label`` has −1 for a row
+    without one; ``weight`` is there if rows have weights.
     Raises `ZooError` for a user's program, whose data have no names here.
     """
     if not isinstance(task.table, Data):
@@ -128,21 +129,23 @@ def table_of(task: Task) -> dict[str, np.ndarray]:
         )
     data = task.table
     x = data.x.toarray() if is_sparse(data.x) else data.x
-    table = {"x": x}
+    label = np.full(data.num_rows, HIDDEN) if data.labels is None else np.asarray(data.labels)
+    by_row = {"label": label} | ({} if data.weight is None else {"weight": data.weight})
     if isinstance(x, Sequences):
-        table = {"x": _padded(x), "length": x.lengths}
-    elif data.starts is not None:
-        table |= {"start": data.starts}
-    label = np.full(data.num_rows, HIDDEN) if data.labels is None else data.labels
-    weight = {} if data.weight is None else {"weight": data.weight}
-    return table | {"label": np.asarray(label)} | weight
+        return {"x": _padded(x.tokens, x.lengths, PADDING), "length": x.lengths} | by_row
+    if data.starts is None:
+        return {"x": x} | by_row
+    length = np.diff(data.starts)
+    paddings = {"label": HIDDEN, "weight": 0.0}
+    padded = {name: _padded(value, length, paddings[name]) for name, value in by_row.items()}
+    return {"x": _padded(np.asarray(x, float), length, np.nan), "length": length} | padded
 
 
-def _padded(sequences: Sequences) -> np.ndarray:
-    """Sequences as rows (sequences, steps of the longest)."""
-    rows = np.full((len(sequences.lengths), max(sequences.lengths, default=0)), PADDING, sequences.tokens.dtype)
-    rows[np.arange(rows.shape[1]) < sequences.lengths[:, None]] = sequences.tokens
-    return rows
+def _padded(steps: np.ndarray, length: np.ndarray, padding: float) -> np.ndarray:
+    """The steps of all sequences, one after another, as (sequences, steps of the longest, …)."""
+    sequences = np.full((len(length), max(length, default=0), *steps.shape[1:]), padding, steps.dtype)
+    sequences[np.arange(sequences.shape[1]) < length[:, None]] = steps
+    return sequences
 
 
 class _OnDevice:

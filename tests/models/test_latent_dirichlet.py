@@ -256,7 +256,7 @@ def test_what_are_no_counts(x, message):
 
 def test_other_documents_have_proportions_of_their_own():
     model, _ = build()
-    with pytest.raises(ZooError, match="built on 4 rows, each with topic_probs of its own, and these are 2"):
+    with pytest.raises(ZooError, match="built on 4 rows, each with separate topic_probs, and these are 2"):
         fit(model, documents(DOCUMENTS[:2]), "em")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from models.abilities import HeldOut
-from models.base import Model
+    from models.base import Model
 
 HELD_OUT = ("accuracy", "log_loss", "log_loss_se", "calibration_error")
 

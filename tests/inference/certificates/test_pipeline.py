@@ -65,7 +65,7 @@ def conjugate(monkeypatch):
 class _Known:
     """A mean under Normal(0, 1): given x from Normal(mean, 1), it is Normal(x / 2, 1 / 2)."""
 
-    model = "known"
+    name = model = "known"
     strata = ()
 
     @staticmethod

@@ -168,6 +168,10 @@ def test_what_a_kernel_sees():
     ragged = table_of(Seen(documents([["a", "b", "b"], ["b"]])))
     np.testing.assert_array_equal(ragged["x"], [[0, 1, 1], [1, PADDING, PADDING]])
     np.testing.assert_array_equal(ragged["length"], [3, 1])
+    steps = table_of(Seen(load_data([[1.0], [2.0], [5.0]])._replace(starts=np.array([0, 1, 3]))))
+    np.testing.assert_array_equal(steps["x"], [[[1.0], [np.nan]], [[2.0], [5.0]]])
+    np.testing.assert_array_equal(steps["length"], [1, 2])
+    np.testing.assert_array_equal(steps["label"], np.full((2, 2), -1))
 
 
 @pytest.mark.parametrize("name", ORACLES)
