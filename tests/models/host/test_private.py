@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from models import private
+from models.host import private
 from models.host.compilation import compiled
 from models.host.private import is_private, private_folder
 
