@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from models.base import Model, ZooError
-from models.emissions.named import COUNTS, Choice, check_choice, emission_of
+from models.emissions.named import OF_CLASSES, Choice, check_choice, emission_of
 from models.mixtures.classifier import classifier
 from models.reading.load import as_data
 
-EMISSIONS = ("bernoulli", "multinomial", "categorical", *COUNTS, "gaussian")
 Prior = str | Mapping[str, Mapping[str, Any]]
 
 
@@ -54,7 +53,7 @@ def build(
     """
     data = as_data(data)
     choice = Choice(emission)
-    check_choice(choice, EMISSIONS)
+    check_choice(choice, OF_CLASSES)
     options = {"emission": emission, "prior": prior, "num_classes": num_classes}
     numbers = named_prior(emission, prior)
     model = classifier(name, data, emission_of(choice, data), numbers, num_classes, options, prior_warnings(emission, numbers))

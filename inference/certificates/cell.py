@@ -22,7 +22,7 @@ from inference.certificates.checks.kernels import KERNELS
 from inference.certificates.checks.optimum import optimum_check, optimum_control
 from inference.certificates.checks.parity import parity_check
 from inference.certificates.checks.pipeline import pipeline_check
-from inference.certificates.checks.posterior import SAMPLERS, posterior_check, posterior_control
+from inference.certificates.checks.posterior import SAMPLERS, FitSpec, posterior_check, posterior_control
 from inference.certificates.checks.predictions import Asking, predictions_check, predictions_control
 from inference.certificates.oracles import ORACLES, VARIANTS, oracle_of
 from inference.certificates.oracles.oracle import Oracle
@@ -64,8 +64,9 @@ DRAWS = {"quick": 2_000, "full": 8_000}  # in each chain
 
 def _of_fits(method: str) -> CheckSpec:
     """The draws of `fit` against the posterior."""
-    check, control = partial(posterior_check, SAMPLERS[method]), partial(posterior_control, SAMPLERS[method])
-    return CheckSpec("posterior", check, control, DRAWS, partial(of_checks.of_posterior, SAMPLERS[method]))
+    fits = SAMPLERS.get(method, FitSpec(method))
+    check, control = partial(posterior_check, fits), partial(posterior_control, fits)
+    return CheckSpec("posterior", check, control, DRAWS, partial(of_checks.of_posterior, fits))
 
 
 def _of_results(method: str) -> CheckSpec:
@@ -79,16 +80,21 @@ def _of_results(method: str) -> CheckSpec:
     return CheckSpec("predictions", check, control, sizes, partial(of_checks.of_predictions, asking))
 
 
-TABLES = {"gibbs": 300, "tempered_gibbs": 300, "collapsed_gibbs": 200, "nuts": 200}  # a fit of the last two may take seconds
+TABLES = {"gibbs": 300, "tempered_gibbs": 300}  # of a pipeline
+FEWER_TABLES = 200  # of other methods, whose fits may take seconds
 
 
 def _of_pipeline(method: str) -> CheckSpec:
     """The draws of `fit` of many tables. It takes minutes, and is left to the full budget."""
     numbers = partial(of_checks.of_pipeline, method)
-    return CheckSpec("pipeline", partial(pipeline_check, method), None, {"full": TABLES[method]}, numbers)
+    return CheckSpec("pipeline", partial(pipeline_check, method), None, {"full": TABLES.get(method, FEWER_TABLES)}, numbers)
 
 
 def _of_law(method: str) -> CheckSpec:
+    if method not in KERNELS:
+        raise ValueError(
+            f"{method} has the check 'kernel law', and no line in KERNELS of inference/certificates/checks/kernels.py"
+        )
     kernel = KERNELS[method]
     check, control = partial(law_check, kernel), partial(law_control, kernel)
     sizes = {"quick": 2_500, "full": 10_000}

@@ -25,7 +25,8 @@ from inference.engine.task import Kind, Task, kind_of
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fixed_points.climbing import climb_from
 from inference.identification.invariants import distances
-from inference.methods import collapsed_gibbs, em, laplace, tempered_gibbs
+from inference.methods import METHODS, collapsed_gibbs, em, laplace, tempered_gibbs
+from inference.methods.method import method_named
 from inference.results.draws import one_axis
 from inference.results.tree import values
 from inference.results.triangles import sites_of
@@ -36,7 +37,6 @@ from models.data.arguments import require_whole
 from models.rows.encoded import spread
 
 APART = 1.0  # posterior standard deviations beyond which two optima are different modes
-STAYING = ("gibbs", "nuts")  # methods of which a chain may stay at one mode for longer than any run
 TOGETHER = 16  # points from which EM climbs side by side: half of them starts, then draws alone
 LOOKED_AT = 200  # draws at most that are climbed from before a mode counts as unvisited
 SWEEPS = 200  # of EM from each point: with all of the above fewer than the sweeps of a run of gibbs by its defaults
@@ -170,7 +170,9 @@ def with_remark(model: Model, tree: xr.DataTree) -> xr.DataTree:
     That is where rows are divided among exchangeable components, and no diagnostic has failed.
     """
     divides = model.algebra is not None and exchanges_labels(model)
-    if tree.attrs["method"] in STAYING and divides and tree.attrs["exit_status"] == FINISHED:
+    method = tree.attrs["method"]
+    stays = method in METHODS and method_named(method).may_stay
+    if stays and divides and tree.attrs["exit_status"] == FINISHED:
         tree.attrs.update({"modes_unknown": NOT_LOOKED, "modes_remedy": f"{LOOK}, or {remedy(model)}"})
         tree.attrs.update(as_attributes([*stored(tree), *judge(kind_of(tree), {"other modes": other_modes(tree)})]))
     return tree

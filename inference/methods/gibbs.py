@@ -135,5 +135,6 @@ METHOD = Method(
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
     support=Support("gibbs"),
     updates=UPDATES.in_words(),
+    may_stay=True,
     over_blocks=OverBlocks(BLOCKS_OF_SHARED),
 )

@@ -50,6 +50,7 @@ class Method(NamedTuple):
     # (model, rows) -> the data that the method runs on, in words, or None for none; None: all data of a supported model
     where: Callable[[Model, Pytree], str | None] | None = None
     lockstep: bool = True  # whether steps take equally long in all chains
+    may_stay: bool = False  # whether a chain may stay at one mode for longer than any run; `fit` then looks for other modes
     over_blocks: OverBlocks | None = None  # None: it needs all rows at once
 
     def described_options(self) -> list[Option]:

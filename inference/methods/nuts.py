@@ -208,5 +208,6 @@ METHOD = Method(
     run=run,
     claim="invariant",
     evidence=("kernel law", "posterior", "predictions", "pipeline"),
+    may_stay=True,
     lockstep=False,  # trees differ in depth: chains side by side would wait for the deepest
 )

@@ -14,10 +14,9 @@ from models.data.documents import Sequences
 from models.data.table import Data, ZooError, first_cell, is_sparse, require_no_categories
 from models.emissions.block import Emission
 from models.emissions.gaussians.gaussian import GAUSSIANS
-from models.emissions.named import COUNTS, Choice, check_choice, emission_of
+from models.emissions.named import OF_STATES, Choice, check_choice, emission_of
 from models.reading.load import as_data, read_as
 
-EMISSIONS = ("categorical", "gaussian", *COUNTS, "bernoulli", "student_t", "mixed")
 NO_NUMBERS = (
     "leave it out with data.columns=[…], name it as the column of the sequences with data.sequence=…, or as the label with "
     "data.label=…; emission={} reads numbers, and emission=mixed columns of all kinds"
@@ -48,7 +47,7 @@ def read_steps(source: Any, choice: Choice, unseen: Any) -> Read:
 
 def check_options(num_states: Any, choice: Choice, boundary: Any, labelled: Any) -> None:
     require_whole("num_states", num_states)
-    check_choice(choice, EMISSIONS)
+    check_choice(choice, OF_STATES)
     known = [name for name in GAUSSIANS if name != "unit"]
     if choice.covariance not in known:
         raise ZooError(f"covariance={choice.covariance!r} is not one of {', '.join(known)}")

@@ -1,6 +1,6 @@
 """The emissions by the names that options call them: every model of rows, or of steps, makes its block here.
 
-A new emission is a file of its own and a line of `EMISSIONS`.
+A new emission is a file and a line of `EMISSIONS`, with its name in `OF_CLASSES` and `OF_STATES` for models that take it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,8 @@ COUNTS: Mapping[str, Emission] = {
     "zero_inflated_poisson": zero_inflated(poisson),
     "zero_inflated_negative_binomial": zero_inflated(negative_binomial),
 }
+OF_CLASSES = ("bernoulli", "multinomial", "categorical", *COUNTS, "gaussian")  # the names that naive_bayes takes
+OF_STATES = ("categorical", "gaussian", *COUNTS, "bernoulli", "student_t", "mixed")  # the names that hmm takes
 PARTS = {"number": "numbers", "category": "categories", "count": "counts"}  # kind of column -> name of its part
 
 

@@ -8,11 +8,11 @@ from naive import SHORT
 from scipy import stats
 
 from inference import fit
-from models import MODELS, Data, Model, load_data, naive_bayes
-from models.emissions.named import COUNTS
+from models import MODELS, Data, Model, load_data
+from models.emissions.named import COUNTS, OF_CLASSES
 
 # Those without latents beside the class; `test_dispersed_counts.py` has the others
-EMISSIONS = tuple(name for name in naive_bayes.EMISSIONS if name == "poisson" or name not in COUNTS)
+EMISSIONS = tuple(name for name in OF_CLASSES if name == "poisson" or name not in COUNTS)
 ROWS, COLUMNS = 15, 4
 LEVELS = (2, 3, 2)  # of the columns that hold categories
 LABELS = ["a", "b", "c", "a", "b", "c", "a", "a", "b", None, "a|b", "c", None, "b|c", "a"]

@@ -67,11 +67,8 @@ class FitSpec(NamedTuple):
     sums: bool = False  # whether its result has the evidence in closed form
 
 
-SAMPLERS: dict[str, FitSpec] = {  # by the name of the method
+SAMPLERS: dict[str, FitSpec] = {  # of methods whose `FitSpec` is not `FitSpec(name)`
     "gibbs": FitSpec("gibbs", integrates=True),
-    "tempered_gibbs": FitSpec("tempered_gibbs"),
-    "collapsed_gibbs": FitSpec("collapsed_gibbs"),
-    "nuts": FitSpec("nuts"),
     "exact": FitSpec("exact", sums=True),
 }
 

@@ -68,8 +68,11 @@ def name_of(model: str, options: Mapping[str, str]) -> str:
         return model
     found = [name for name, variant in VARIANTS.items() if (variant.model, variant.options) == (model, options)]
     if not found:
+        known = "; ".join(each.words for each in VARIANTS.values())
         given = Variant(model, options, "").words
-        raise ZooError(f"there is no oracle of {given}; there are {'; '.join(each.words for each in VARIANTS.values())}")
+        raise ZooError(
+            f"there is no oracle of {given}; there are {known} (a new one: VARIANTS in inference/certificates/oracles)"
+        )
     return found[0]
 
 
