@@ -104,3 +104,4 @@ class Abilities(NamedTuple):
     # column), "token" (S, position), "label" (S, row), on the host; None: x as the spec draws it
     replicated: Callable[[Pytree, Mapping[str, np.ndarray]], dict[str, np.ndarray]] | None = None
     may_be_zero: tuple[str, ...] = ()  # positive sites for which 0 is a valid estimate, such as Poisson rates
+    harmless_zeros: tuple[str, ...] = ()  # sites at whose 0 no row has density 0, such as probabilities of excess zeros

@@ -169,6 +169,7 @@ def build(
             profile=block.profile,
             replicated=replicated,
             may_be_zero=block.naming.may_be_zero,
+            harmless_zeros=block.naming.harmless_zeros,
         ),
         naming=Naming(
             dims=_dims(block, exchangeable),

@@ -7,6 +7,7 @@
         multinomial   word_probs_c ~ Dirichlet(word_concentration)       x_n ~ Multinomial(Σ_v x_nv, word_probs_{y_n})
         categorical   probs_<d>_c ~ Dirichlet(level_concentration)       x_nd ~ Categorical(probs_<d>_{y_n})
         poisson       rate_cd ~ Gamma(shape_d, inverse_scale_d)          x_nd ~ Poisson(rate_{y_n d})
+        negative_binomial, zero_inflated_…    counts that vary more, as in `models.emissions.negative_binomial`
         gaussian      precision_cd ~ Gamma(dof / 2, scatter_d / 2), mean_cd ~ Normal(location_d, 1 / (strength precision_cd))
                                                                          x_nd ~ Normal(mean_{y_n d}, 1 / precision_{y_n d})
 

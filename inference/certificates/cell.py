@@ -258,7 +258,8 @@ def cells(models: Iterable[str] = ORACLES) -> list[tuple[str, str]]:
 def require_cell(model: str, method: str) -> None:
     """Raise `ZooError` for a cell that cannot be certified."""
     if model not in ORACLES and model not in VARIANTS:
-        raise ZooError(f"model={model!r} is not one of {', '.join(ORACLES)}{did_you_mean(model, ORACLES)}")
+        known = (*ORACLES, *VARIANTS)
+        raise ZooError(f"model={model!r} is not one of {', '.join(known)}{did_you_mean(model, known)}")
     if method not in METHODS:
         raise ZooError(f"method={method!r} is not one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
     if method not in PLANS:

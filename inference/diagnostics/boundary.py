@@ -43,7 +43,9 @@ def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray], last: Iteration
         else:
             continue
         row = row_name(task.model)
-        there = np.any(list(edges.values()), axis=0)
+        if name in task.model.abilities.harmless_zeros:
+            edges, near = ({edge: where for edge, where in part.items() if edge != "0"} for part in (edges, near))
+        there = np.any([np.zeros(value.shape, bool), *edges.values()], axis=0)
         if there.any():
             values = " or ".join(edge for edge, where in edges.items() if where.any())
             lines.append(
@@ -51,7 +53,7 @@ def on_the_boundary(task: Task, sites: Mapping[str, np.ndarray], last: Iteration
                 f"{row} that contradicts such an entry has density 0; a prior with {remedy} avoids this"
             )
         still = {edge: where & ~there for edge, where in near.items()}
-        number = int(np.any(list(still.values()), axis=0).sum())
+        number = int(np.any([np.zeros(there.shape, bool), *still.values()], axis=0).sum())
         if number:
             values = " or ".join(edge for edge, where in still.items() if where.any())
             lines.append(

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from inference.diagnostics.unfinished import LEFT_OUT
 from inference.engine.program import num_parameters
 from inference.engine.single_precision import back
+from inference.engine.sweep import num_rows
 from inference.engine.task import Draws, Points, Task, kind_of
 from inference.fitting.assembly import as_tree, derived, latent_group, of_draws, of_points, relabel_and_evaluate
 from inference.fitting.completion import options_of_fit
@@ -213,7 +214,8 @@ def _evaluated_over_blocks(
         groups["optimization"] = groups["optimization"].assign(held_out_log_density=(("start", "iteration"), held_out))
         if given.whole and given.aside is not None:
             last = held_out[attrs["best_start"]]
-            attrs |= {"held_out_rows": given.aside.num_rows, "held_out_log_density": float(last[np.isfinite(last)][-1])}
+            number = num_rows(task.model.rows(given.aside))
+            attrs |= {"held_out_rows": number, "held_out_log_density": float(last[np.isfinite(last)][-1])}
     return groups, attrs
 
 

@@ -115,7 +115,9 @@ def of_streamed(
         trace = held_out[attrs["best_start"]]
         attrs |= {"held_out_rows": num_rows(stream.aside), "held_out_log_density": float(trace[np.isfinite(trace)][-1])}
     whole = "" if stream.source.num_rows is None else f" {stream.source.num_rows}"
-    of = f"{sample.num_rows} rows drawn from all{whole} stand for the table: pictures, checks and observed_data are of these"
+    drawn = f"{sample.num_rows} rows drawn from all{whole}"
+    rows = drawn if source.numbers is not None else f"the {sample.num_rows} rows of the sample given"
+    of = f"{rows} stand for the table: pictures, checks and observed_data are of these"
     attrs["warnings"] = "\n".join(filter(None, [attrs["warnings"], of]))
     attrs |= {"streamed": 1} | ({} if counted is None else {"sample_size": counted[0], "total_weight": counted[1]})
     attrs["num_parameters"] = num_parameters(model.spec, task.hyper, task.rows) - num_flat(model)

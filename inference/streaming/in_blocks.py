@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from inference.engine.row_source import StepSize
 from inference.fixed_points.local_blocks import with_local_priors
 from inference.streaming.passes import Stream
@@ -58,13 +60,16 @@ def in_blocks(
     >>> in_blocks([load_data([[0.0], [1.0]]), load_data([[8.0], [9.0]])], held_out=0.1).held_out
     0.1
     """
-    for name, value in (("devices", devices), ("block_rows", block_rows)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    sizes: dict[str, Any] = {"devices": devices, "block_rows": block_rows}
+    for name, value in sizes.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
             raise ZooError(f"{name} must be a whole number of at least 1, got {value!r}")
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise ZooError(f"held_out must be at least 0 and below 1, got {held_out!r}")
     if not isinstance(steps, bool):
         raise ZooError(f"steps must be true or false, got {steps!r}")
+    if not steps and StepSize(delay, forgetting) != StepSize():
+        raise ZooError("delay and forgetting set the lengths of steps: give steps=True (in the shell data.stream=steps)")
     step_size = StepSize(delay, forgetting) if steps else None
     return Blocks(rows, block_rows, devices, sample, float(held_out), step_size)
 

@@ -38,6 +38,7 @@ class Placed(NamedTuple):
     block: EncodedBlock
     rows: Pytree  # on the devices, or on the host
     weight: Array | None = None  # (N,), of rows on the devices that can be divided
+    chunk_size: int = 0  # rows of a chunk, where there are weights
     by_loops: bool = False  # whether compiled loops sum over it
 
 
@@ -82,7 +83,8 @@ class BlockSums:
             return Placed(block, block.rows, by_loops=True)
         if row_info(block.rows).atomic:
             return Placed(block, jax.device_put(block.rows))
-        return Placed(block, *on_devices(self._mesh, block.rows))
+        size = chunk_size(block.rows)
+        return Placed(block, *on_devices(self._mesh, size, block.rows), chunk_size=size)
 
     def of(self, starts: Starts, keys: Array, at: Placed) -> Local:
         """The sums of all starts over a block, in double precision on the host; ``keys`` are those of the step."""
@@ -94,7 +96,8 @@ class BlockSums:
         elif at.weight is None:
             sums = sums_of_whole(self._algebra, self._update, self._hyper, starts.T, of_block, at.rows)
         else:
-            sums = sums_on_devices(self._algebra, self._update, self._mesh, self._hyper, starts.T, of_block, at.rows, at.weight)
+            over = partial(sums_on_devices, self._algebra, self._update, self._mesh, at.chunk_size)
+            sums = over(self._hyper, starts.T, of_block, at.rows, at.weight)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), sums)
 
     def over(self, starts: Starts, keys: Array, blocks: Iterable[Placed], only: bool) -> Iterator[tuple[Placed, Local]]:
@@ -138,13 +141,16 @@ def _keys_of_block(keys: Array, number: Array) -> Array:
 
 
 def chunk_size(rows: Pytree) -> int:
-    """Rows of a chunk: of sequences fewer, as each has many steps."""
-    return SEQUENCES if row_info(rows).length is not None else block_size()
+    """Rows of a chunk: of sequences, which have many steps, no more than the block has, rounded up to a power of 2.
+
+    It depends on the block alone, so that latents are drawn alike on any number of devices.
+    """
+    return block_size() if row_info(rows).length is None else min(SEQUENCES, 1 << (num_rows(rows) - 1).bit_length())
 
 
-def on_devices(mesh: Mesh, rows: Pytree) -> tuple[Pytree, Array]:
-    """(rows, weights) shared out to the devices, filled up to whole chunks with copies of the first row, of weight 0."""
-    weight, more = np.asarray(rows_weight(rows), float), -num_rows(rows) % (chunk_size(rows) * mesh.devices.size)
+def on_devices(mesh: Mesh, size: int, rows: Pytree) -> tuple[Pytree, Array]:
+    """(rows, weights) shared out to the devices, filled up to chunks of ``size`` with copies of the first row, of weight 0."""
+    weight, more = np.asarray(rows_weight(rows), float), -num_rows(rows) % (size * mesh.devices.size)
     rows = rows._replace(weight=None)
     filled = rows if not more else jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[:1], more, 0)]), rows)
     return jax.device_put((filled, np.append(weight, np.zeros(more))), NamedSharding(mesh, PartitionSpec(ROW)))
@@ -156,13 +162,12 @@ def sums_of_whole(algebra: Algebra, update: str, hyper: Hyper, T: Stats, keys: A
     return vmap_or_call(lambda T, key: local_step(algebra, update, hyper, key, T, rows), T, keys)
 
 
-@partial(jax.jit, static_argnames=("algebra", "update", "mesh"))
+@partial(jax.jit, static_argnames=("algebra", "update", "mesh", "size"))
 def sums_on_devices(
-    algebra: Algebra, update: str, mesh: Mesh, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
+    algebra: Algebra, update: str, mesh: Mesh, size: int, hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array
 ) -> Local:
     """`inference.engine.sweep.local_step` of all starts, summed over the devices; every chunk has its key."""
     shared, by_row = PartitionSpec(), PartitionSpec(ROW)
-    size = chunk_size(rows)
 
     def of_device(hyper: Hyper, T: Stats, keys: Array, rows: Pytree, weight: Array) -> Local:
         number = num_rows(rows) // size

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import gammaln, xlogy
+from jax.scipy.special import gammaln
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
-from models.families.degrees_of_freedom import normaliser
+from models.families.degrees_of_freedom import log_ratio, normaliser
 
 
 class NegativeBinomial(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
@@ -18,7 +18,7 @@ class NegativeBinomial(dist.Distribution):  # type: ignore[misc]  # NumPyro has 
     NumPyro's NegativeBinomial2 to all digits: the Beta function of JAX that it reads has seven. With r the inverse dispersion,
     a = r + x and g of `models.families.degrees_of_freedom`, log p(x) is
 
-        x log rate − log x! + g(r) − g(a) − x − a log(1 + (rate − x) / a)
+        x log rate − log x! + g(r) − g(a) − x − a log((r + rate) / a)
 
     in which no large numbers cancel where r is large.
 
@@ -39,10 +39,9 @@ class NegativeBinomial(dist.Distribution):  # type: ignore[misc]  # NumPyro has 
         """Log p(count)."""
         x = jnp.asarray(value, jnp.result_type(float))
         shape = self.inverse_dispersion + x
-        excess = jnp.log1p((self.rate - x) / shape)
-        return (
-            xlogy(x, self.rate) - gammaln(x + 1) + normaliser(self.inverse_dispersion) - normaliser(shape) - x - shape * excess
-        )
+        ratio = log_ratio(self.rate, self.inverse_dispersion, x)
+        events = x * jnp.log(jnp.where(x == 0, 1.0, self.rate))  # without a slope that is undefined at a rate of 0
+        return events - gammaln(x + 1) + normaliser(self.inverse_dispersion) - normaliser(shape) - x - shape * ratio
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         """Poisson counts at rates that are Gamma distributed."""

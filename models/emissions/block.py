@@ -78,6 +78,7 @@ class BlockNaming(NamedTuple):
     kind: str = "number"  # of its columns
     levels: tuple[tuple[str, ...], ...] = ()  # of every column, () of one that is no category; empty where none is
     may_be_zero: tuple[str, ...] = ()  # its positive sites that may be 0, as rates at a maximum of the likelihood
+    harmless_zeros: tuple[str, ...] = ()  # its sites at whose 0 no row has density 0
 
 
 class Emission(NamedTuple):

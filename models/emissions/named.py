@@ -46,6 +46,15 @@ def _counts(name: str, choice: Choice, table: Data) -> Emission:
     return COUNTS[name]
 
 
+def _mixed(choice: Choice, table: Data) -> Emission:
+    like = layout(table)
+    if choice.counts != "poisson" and "count" not in like.kinds:
+        raise ZooError(
+            f"counts={choice.counts}: {table.name} has no column of counts; leave it out, or give data.types.<column>=count"
+        )
+    return mixed(like, COUNTS[choice.counts])
+
+
 # name -> (choice, checked table) -> its block; raises `ZooError` for columns that the block cannot read
 EMISSIONS: Mapping[str, Callable[[Choice, Data], Emission]] = {
     "bernoulli": lambda choice, table: bernoulli,
@@ -55,7 +64,7 @@ EMISSIONS: Mapping[str, Callable[[Choice, Data], Emission]] = {
     "symbols": lambda choice, table: symbols(table.columns[0], levels_of(table)[0]),  # categorical, of one column
     "gaussian": lambda choice, table: GAUSSIANS[choice.covariance],
     "student_t": lambda choice, table: student_t(choice.covariance, choice.degrees_of_freedom, choice.option),
-    "mixed": lambda choice, table: mixed(layout(table), COUNTS[choice.counts]),
+    "mixed": _mixed,
 }
 
 

@@ -27,7 +27,7 @@ from models.emissions import counts
 from models.emissions.counts import Counts
 from models.emissions.discrete import poisson
 from models.families.conjugate import joint
-from models.families.degrees_of_freedom import TailStats, inverse_dispersion, normaliser, point
+from models.families.degrees_of_freedom import TailStats, inverse_dispersion, log_ratio, normaliser, point
 from models.families.log_gamma import log_gamma
 from models.latents.relative_rates import RatedRows, RateGiven, relative_rates
 from models.rows.centring import flat
@@ -72,8 +72,8 @@ def _log_density(T: Stats) -> Callable[[Counts], RateGiven]:
         value = counts.dense(x.value)[:, None, :]
         seen = jnp.ones(()) if x.observed is None else x.observed[:, None, :]
         shape, expected = half[None] + value, mean[None] * seen
-        excess = (expected - value) / shape
-        cells = T[DISPERSION].factors[None] - normaliser(shape) - value - shape * jnp.log1p(excess)
+        ratio = log_ratio(expected, half[None], value)
+        cells = T[DISPERSION].factors[None] - normaliser(shape) - value - shape * ratio
         component = counts.log_mass(x.value, T[RATE].events) + (seen * cells).sum(-1) + x.carrier[:, None]
         return RateGiven(component, shape, jnp.broadcast_to(half[None] + expected, shape.shape))
 

@@ -101,6 +101,7 @@ def side_by_side(parts: tuple[Part, ...]) -> Emission:
                 }
             ),
             may_be_zero=tuple(name for part in parts for name in part.emission.naming.may_be_zero),
+            harmless_zeros=tuple(name for part in parts for name in part.emission.naming.harmless_zeros),
             levels=_levels(parts),
             density_of="; ".join(part.emission.naming.density_of for part in parts),
         ),

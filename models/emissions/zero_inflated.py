@@ -59,7 +59,8 @@ def zero_inflated(block: Emission) -> Emission:
         sites=lambda hyper, T: block.sites(hyper, T[COUNTS]) | {SITE: jnp.exp(T[ZEROS][..., 1])},
         natural=partial(_natural, block),
         naming=block.naming._replace(
-            dims=(*block.naming.dims, (SITE, ("component", "feature")), *((name, ("feature",)) for name in PRIOR))
+            dims=(*block.naming.dims, (SITE, ("component", "feature")), *((name, ("feature",)) for name in PRIOR)),
+            harmless_zeros=(SITE,),
         ),
         discriminant=None,  # log densities are not linear in features of the row
         hidden=structural_zeros(block.hidden),

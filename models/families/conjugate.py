@@ -116,7 +116,10 @@ def _rate_sample(key: Array, nu: GammaStats) -> GammaStats:
 
 def _why_no_rate_mode(nu: GammaStats) -> str | None:
     if not (np.asarray(nu.exposure) > 0).all():
-        return "a component has no rows, so its rates are undefined. Use a proper prior, or fewer components or classes"
+        return (
+            "a component has no observed cell of a column, so its rate is undefined. Use a proper prior, or fewer "
+            "components or classes"
+        )
     if not (np.asarray(nu.events) >= 0).all():
         return (
             f"a rate has no interior mode: its posterior shape is {float(np.min(nu.events)) + 1:.4g}, and below 1 the "

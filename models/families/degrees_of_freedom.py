@@ -46,6 +46,13 @@ def normaliser(half: Array) -> Array:
     return jnp.where(half > SERIES, series, small * jnp.log(small) - gammaln(small) - small)
 
 
+def log_ratio(rate: Array, half: Array, count: Array) -> Array:
+    """Log (h + rate) − log (h + count), to all digits where rate and count are close, and where they are far apart."""
+    excess = (rate - count) / (half + count)
+    near = excess > -0.5
+    return jnp.where(near, jnp.log1p(jnp.where(near, excess, 0.0)), jnp.log(half + rate) - jnp.log(half + count))
+
+
 def _rise(half: Array) -> Array:
     """H g′(h) = h (log h − ψ(h)), which falls from 1 to ½."""
     large = jnp.maximum(half, SERIES)
@@ -154,7 +161,8 @@ def _why_no_mode(ends: Ends, nu: TailStats) -> str | None:
     """Without a prior h runs off where the factors do not differ, and falls to 0 where they differ without bound."""
     factors, half, log_half = (np.asarray(leaf) for leaf in nu)
     if ((factors <= 0) & (log_half <= 0)).any():
-        return f"a component has no rows, so its {ends.name} are undefined. Use a proper prior, or fewer components"
+        cells = "a component has no observed cell of a column"
+        return f"{cells}, so its {ends.name} are undefined. Use a proper prior, or fewer components"
     if ((factors + log_half) >= GAUSSIAN * -half).any():
         return ends.unbounded
     if ((factors + log_half) <= POINT * -half).any():

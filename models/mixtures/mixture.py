@@ -151,6 +151,7 @@ def model(
             profile=emission.profile,
             replicated=partial(replicated, emission),
             may_be_zero=emission.naming.may_be_zero,
+            harmless_zeros=emission.naming.harmless_zeros,
         ),
         naming=Naming(
             dims=named | {"co_clustering": ("pair",), "responsibilities": ("row", shape.block)},

@@ -210,6 +210,7 @@ def test_held_out_rows_take_no_part(mixture, rows):
         ({"num_start": 1}, "num_starts"),
         ({"predictive": True}, "needs all rows in memory"),
         ({"method": "cavi", "batch_size": 10}, "over blocks a batch is a block"),
+        ({"delay": 2.0}, "give steps=True"),
         ({"steps": True, "forgetting": 0.2}, "forgetting must be at least 0.5"),
     ],
 )
