@@ -76,10 +76,6 @@ class RowSums(ABC):
             at, complete = self.advance(T, keys, none_done, at, np.inf)
         return self.all_reduced(at.totals)
 
-    def estimate(self, T: Stats, step: int) -> Totals:
-        """Estimates of the sums over all rows from one block, another one in every step: each once before any repeats."""
-        raise NotImplementedError
-
     def all_reduced(self, totals: Totals) -> Totals:
         """The totals over all processes."""
         return totals
@@ -99,6 +95,16 @@ class RowSums(ABC):
         """Stop reading."""
 
 
+class BlockwiseSums(RowSums):
+    """Sums over rows that are read block by block, which takes long."""
+
+    takes_long = True
+
+    @abstractmethod
+    def estimate(self, T: Stats, step: int) -> Totals:
+        """Estimates of the sums over all rows from one block, another one in every step: each once before any repeats."""
+
+
 # (keys of the parameters, state, totals, held out) of all starts -> (state, record, which are done)
 Update = Callable[[Array, Pytree, Totals, Array | None], tuple[Pytree, Pytree, Array]]
 
@@ -112,7 +118,7 @@ class RowSource(ABC):
     step_size: StepSize | None  # of steps of one block each (`inference.minibatches.by_blocks`); None: passes over all rows
 
     @abstractmethod
-    def sums(self, task: Any, algebra: Algebra, update: str, T: Stats, check: Callable[[Pytree], None]) -> RowSums:
+    def sums(self, task: Any, algebra: Algebra, update: str, T: Stats, check: Callable[[Pytree], None]) -> BlockwiseSums:
         """The sums for parameters of the shapes of ``T``; ``check`` raises `ZooError` for rows that a method does not take."""
 
     @abstractmethod

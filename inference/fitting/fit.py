@@ -27,6 +27,7 @@ from inference.fitting.predictive import predictive_groups, require_drawable
 from inference.fitting.prepare import as_arrays, make_task, require_model, x64
 from inference.fitting.roughness import roughness, task_from_origin
 from inference.fitting.streamed import of_streamed, require_in_blocks
+from inference.fixed_points.local_blocks import with_local_priors
 from inference.identification.invariants import declared
 from inference.identification.relabel import is_label_warning
 from inference.identification.symmetry import num_flat
@@ -45,7 +46,7 @@ from inference.runtime.lock import held_or_locked
 from inference.runtime.progress import Bar, Reporter, Silent
 from inference.runtime.shadowed import complete_numpyro
 from inference.runtime.signals import interruptible
-from inference.streaming.in_blocks import blocks_of, model_on, stream_of, writes
+from inference.streaming.in_blocks import blocks_of, stream_of, writes
 from inference.streaming.source.division import DividedRows
 from models.algebra import row_name
 from models.base import Model, ZooError
@@ -109,7 +110,7 @@ def fit(
         if blocks is not None:
             reporter.phase("reading", None)
             given = blocks.opened(model, seed)
-            model, data = model_on(model, given), given.sample
+            model, data = with_local_priors(model, given.sample), given.sample
         with x64(precision):
             task = make_task(model, data, seed, start, reporter)
             if blocks is not None and given is not None:

@@ -19,7 +19,7 @@ from jax import Array
 from inference.engine.driver import CHUNK_SECONDS, vmap_or_call
 from inference.engine.initialise import sites_at
 from inference.engine.requirements import Support, require_algebra
-from inference.engine.row_source import RowSums
+from inference.engine.row_source import BlockwiseSums
 from inference.engine.sweep import Local
 from inference.engine.task import Points, Task, timing
 from inference.fixed_points.fixed_point import Climb, FixedPoint, initial
@@ -98,7 +98,7 @@ def climb(task: Task, method: FixedPoint, max_iter: int, wanted: int, support: S
 class _Steps:
     """Chunks of steps of one block each: as many as fit in `CHUNK_SECONDS`, and one at least."""
 
-    def __init__(self, task: Task, static: Static, sums: RowSums) -> None:
+    def __init__(self, task: Task, static: Static, sums: BlockwiseSums) -> None:
         assert task.source is not None
         assert task.source.step_size is not None
         self._prior = shared_blocks(require_algebra(task), task.prior)
@@ -124,7 +124,7 @@ def _words(record: StepRecord) -> str:
     return f"objective {np.nanmax(record.objective):.2f}{held_out}"
 
 
-def _finished(task: Task, sums: RowSums, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
+def _finished(task: Task, sums: BlockwiseSums, static: Static, state: Climb) -> tuple[np.ndarray, np.ndarray]:
     """(the objective of every start over all rows, the gain of one more sweep): two passes."""
     arrays = (shared_blocks(require_algebra(task), task.prior), np.ones((), float))
     keys = on_host(jax.random.split(task.key, len(state.done)))

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from inference.engine.row_source import StepSize
-from inference.fixed_points.local_blocks import with_local_priors
 from inference.streaming.passes import Stream
 from inference.streaming.source.blocks import BLOCK_ROWS, Source
 from inference.streaming.source.division import DividedRows, divided
@@ -87,11 +86,6 @@ def stream_of(model: Model, blocks: Blocks, rows: DividedRows, seed: int) -> Str
     return Stream(
         model, rows.source, Group(), rows.held_out, blocks.devices, aside, rows.whole, seed, rows.numbers, blocks.step_size
     )
-
-
-def model_on(model: Model, rows: DividedRows) -> Model:
-    """The model, with priors of the local parameters of the rows of the sample, if rows have parameters."""
-    return with_local_priors(model, rows.sample)
 
 
 def writes(blocks: Blocks | None) -> bool:

@@ -13,7 +13,7 @@ from jax import Array
 
 from inference.engine.driver import Run, vmap_or_call
 from inference.engine.initialise import finite_latents
-from inference.engine.row_source import PassProgress, RowSource, RowSums, StepSize, Totals, Update
+from inference.engine.row_source import BlockwiseSums, PassProgress, RowSource, RowSums, StepSize, Totals, Update
 from inference.engine.sweep import Local, local_step, num_rows, rows_weight
 from inference.engine.task import Task
 from inference.fixed_points.local_blocks import sums_with_local
@@ -116,13 +116,11 @@ def require_same(group: Group, finished: int) -> None:
         raise ZooError("processes have read different checkpoints: the folder of the run must be one that all of them share")
 
 
-class Pass(RowSums):
+class Pass(BlockwiseSums):
     """A pass of one algebra and one update over a stream, part by part; random numbers are those of the step's keys.
 
     ``check`` raises `ZooError` for rows of a block that the method does not take.
     """
-
-    takes_long = True
 
     def __init__(
         self, stream: Stream, task: Task, algebra: Algebra, update: str, T: Stats, check: Callable[[Pytree], None]

@@ -4,16 +4,15 @@ Given the component, the blocks are independent. So the component reads the sum 
 integrated out, and each block's own latents read their block alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
 from jax import Array
 
-from models.base import Latent, Reported
-from models.latents.categorical import categorical, entropy, mode
-from models.latents.hidden import Hidden, component_alone, drawn_given
+from models.latents.categorical import categorical
+from models.latents.hidden import Hidden, component_alone, drawn_given, given_component
 
 
 class Beside(NamedTuple):
@@ -29,17 +28,7 @@ def beside(blocks: tuple[tuple[str, Hidden], ...]) -> Hidden:
     own = {name: hidden for name, hidden in blocks if hidden is not component_alone}
     if not own:
         return component_alone
-    latent = Latent(
-        log_partition=lambda local: categorical.log_partition(local.component),
-        mean=partial(_expected, own, categorical.mean),
-        mode=partial(_expected, own, mode),
-        sample=partial(_sample, own),
-        energy=lambda z, local: categorical.energy(z.component, local.component),
-        reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
-        independent=partial(_independent, own),
-        values="discrete",
-    )
-    return Hidden(latent, _component, lambda function, local: local._replace(component=function(local.component)), Completed)
+    return given_component(partial(_expected, own), partial(_sample, own), partial(_independent, own), Completed)
 
 
 class Completed(NamedTuple):
@@ -53,14 +42,8 @@ class Completed(NamedTuple):
         return self.rows[name] if hidden is component_alone else hidden.complete(self.z.own[name], self.rows[name])
 
 
-def _component(value: Beside) -> Array:
-    return value.component
-
-
-def _expected(own: Mapping[str, Hidden], update: Callable[[Array, Array], Array], key: Array, local: Beside) -> Beside:
-    return Beside(
-        update(key, local.component), {name: hidden.latent.mean(key, local.own[name]) for name, hidden in own.items()}
-    )
+def _expected(own: Mapping[str, Hidden], key: Array, component: Array, local: Beside) -> Beside:
+    return Beside(component, {name: hidden.latent.mean(key, local.own[name]) for name, hidden in own.items()})
 
 
 def _sample(own: Mapping[str, Hidden], key: Array, local: Beside) -> Beside:

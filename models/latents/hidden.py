@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Latent
-from models.latents.categorical import categorical
+from models.base import Latent, Reported
+from models.latents.categorical import categorical, entropy, mode
 
 
 class Hidden(NamedTuple):
@@ -32,6 +32,42 @@ component_alone = Hidden(
     on_component=lambda function, local: function(local),
     complete=lambda z, features: features,
 )
+
+
+def given_component(
+    expected: Callable[[Array, Array, Any], Any],  # (key, component, natural parameters) -> values given every component
+    sample: Callable[[Array, Any], Any],
+    independent: Callable[[Array, Array], Any],
+    complete: Callable[[Any, Any], Any],
+) -> Hidden:
+    """Latents given the component of a row, integrated out in the component's part; in the mode, too, they have their means.
+
+    Natural parameters and values are named tuples with a field ``component``.
+    """
+
+    def update(of_component: Callable[[Array, Array], Array]) -> Callable[[Array, Any], Any]:
+        return lambda key, local: expected(key, of_component(key, local.component), local)
+
+    latent = Latent(
+        log_partition=lambda local: categorical.log_partition(local.component),
+        mean=update(categorical.mean),
+        mode=update(mode),
+        sample=sample,
+        energy=lambda z, local: categorical.energy(z.component, local.component),
+        reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
+        independent=independent,
+        values="discrete",
+    )
+    return Hidden(latent, _component, _on_component, complete)
+
+
+def _component(value: Any) -> Array:
+    component: Array = value.component
+    return component
+
+
+def _on_component(function: Callable[[Array], Array], local: Any) -> Any:
+    return local._replace(component=function(local.component))
 
 
 def drawn_given(hidden: Hidden, key: Array, component: Array, own: Any) -> Any:

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
-from models.base import Latent, Reported
 from models.families.log_gamma import log_gamma
-from models.latents.categorical import categorical, entropy, mode
-from models.latents.hidden import Hidden
+from models.latents.categorical import categorical
+from models.latents.hidden import given_component
 
 START = 5.0  # shape and rate of u before any component is known: ν = 10
 
@@ -37,7 +36,7 @@ class Factored(NamedTuple):
     log_factor: Array  # (N, K)
 
 
-def _expected(component: Array, local: FactorGiven) -> Factored:
+def _expected(key: Array, component: Array, local: FactorGiven) -> Factored:
     shape = local.shape[None, :]
     return Factored(component, shape / local.rate, digamma(shape) - jnp.log(local.rate))
 
@@ -57,23 +56,6 @@ def _independent(key: Array, probs: Array) -> Factored:
     return Factored(probs, factor, factor * (digamma(START) - jnp.log(START)))
 
 
-def _component(value: FactorGiven | Factored) -> Array:
-    return value.component
-
-
-_latent = Latent(
-    log_partition=lambda local: categorical.log_partition(local.component),
-    mean=lambda key, local: _expected(categorical.mean(key, local.component), local),
-    # of the component; the factor stays integrated out, so that the maximum is that of the Student-t density
-    mode=lambda key, local: _expected(mode(key, local.component), local),
-    sample=_sample,
-    energy=lambda z, local: categorical.energy(z.component, local.component),
-    reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
-    independent=_independent,
-    values="discrete",
-)
-
-
 class FactoredRows(NamedTuple):
     """Rows with their components and precision factors, which the statistics of a Student-t block read."""
 
@@ -81,9 +63,4 @@ class FactoredRows(NamedTuple):
     rows: Any  # u(x) of the Gaussian block
 
 
-precision_factors = Hidden(
-    latent=_latent,
-    component=_component,
-    on_component=lambda function, local: local._replace(component=function(local.component)),
-    complete=FactoredRows,
-)
+precision_factors = given_component(_expected, _sample, _independent, FactoredRows)

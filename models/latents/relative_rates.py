@@ -6,7 +6,6 @@
 The mean of u is 1, so that rate is that of the counts, and 1 / r its variance (Greenwood and Yule 1920).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,10 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
-from models.base import Latent, Reported
 from models.families.log_gamma import log_gamma
-from models.latents.categorical import categorical, entropy, mode
-from models.latents.hidden import Hidden
+from models.latents.categorical import categorical
+from models.latents.hidden import given_component
 
 START = 5.0  # shape and rate of u before any component is known
 
@@ -38,14 +36,8 @@ class Rated(NamedTuple):
     log_factor: Array
 
 
-def _expected(update: Callable[[Array, Array], Array]) -> Callable[[Array, RateGiven], Rated]:
-    """Component by ``update``; the rates stay integrated out, and have their means given each component."""
-
-    def expected(key: Array, local: RateGiven) -> Rated:
-        log_factor = digamma(local.shape) - jnp.log(local.rate)
-        return Rated(update(key, local.component), local.shape / local.rate, log_factor)
-
-    return expected
+def _expected(key: Array, component: Array, local: RateGiven) -> Rated:
+    return Rated(component, local.shape / local.rate, digamma(local.shape) - jnp.log(local.rate))
 
 
 def _sample(key: Array, local: RateGiven) -> Rated:
@@ -63,22 +55,6 @@ def _independent(key: Array, probs: Array) -> Rated:
     return Rated(probs, factor, factor * (digamma(START) - jnp.log(START)))
 
 
-def _component(value: RateGiven | Rated) -> Array:
-    return value.component
-
-
-_latent = Latent(
-    log_partition=lambda local: categorical.log_partition(local.component),
-    mean=_expected(categorical.mean),
-    mode=_expected(mode),
-    sample=_sample,
-    energy=lambda z, local: categorical.energy(z.component, local.component),
-    reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
-    independent=_independent,
-    values="discrete",
-)
-
-
 class RatedRows(NamedTuple):
     """Rows with their components and relative rates, which the statistics of a negative binomial block read."""
 
@@ -86,9 +62,4 @@ class RatedRows(NamedTuple):
     rows: Any  # u(x) of the Poisson block
 
 
-relative_rates = Hidden(
-    latent=_latent,
-    component=_component,
-    on_component=lambda function, local: local._replace(component=function(local.component)),
-    complete=RatedRows,
-)
+relative_rates = given_component(_expected, _sample, _independent, RatedRows)

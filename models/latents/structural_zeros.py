@@ -6,7 +6,6 @@
 The block's own latents, if it has any, are those of its counts given s_d = 0 (Lambert 1992).
 """
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -14,9 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from models.base import Latent, Reported
-from models.latents.categorical import categorical, entropy, mode
-from models.latents.hidden import Hidden, drawn_given
+from models.latents.categorical import categorical
+from models.latents.hidden import Hidden, drawn_given, given_component
 
 START = 0.5  # probability that a zero is structural, before any component is known
 
@@ -47,26 +45,12 @@ class InflatedRows(NamedTuple):
 @cache
 def structural_zeros(hidden: Hidden) -> Hidden:
     """The latents of a block with latents ``hidden`` whose counts are zero-inflated; cached."""
-    latent = Latent(
-        log_partition=lambda local: categorical.log_partition(local.component),
-        mean=partial(_expected, hidden, categorical.mean),
-        mode=partial(_expected, hidden, mode),
-        sample=partial(_sample, hidden),
-        energy=lambda z, local: categorical.energy(z.component, local.component),
-        reported=Reported(_component, lambda z, local: entropy(z.component, local.component)),
-        independent=partial(_independent, hidden),
-        values="discrete",
-    )
-    return Hidden(latent, _component, lambda function, local: local._replace(component=function(local.component)), InflatedRows)
+    return given_component(partial(_expected, hidden), partial(_sample, hidden), partial(_independent, hidden), InflatedRows)
 
 
-def _component(value: ZeroGiven | Inflated) -> Array:
-    return value.component
-
-
-def _expected(hidden: Hidden, update: Callable[[Array, Array], Array], key: Array, local: ZeroGiven) -> Inflated:
+def _expected(hidden: Hidden, key: Array, component: Array, local: ZeroGiven) -> Inflated:
     own = jax.vmap(hidden.latent.mean, (None, -1), -1)(key, local.own)
-    return Inflated(update(key, local.component), jax.nn.sigmoid(local.log_odds), own)
+    return Inflated(component, jax.nn.sigmoid(local.log_odds), own)
 
 
 def _sample(hidden: Hidden, key: Array, local: ZeroGiven) -> Inflated:
