@@ -106,9 +106,9 @@ def build(
 
     ``data`` is documents, a table with a sequence column (``load_data(..., sequence=)``), or a table that is one sequence.
 
-    - ``emission`` is categorical, gaussian or student_t (with ``covariance`` full, tied, diag or spherical), bernoulli, mixed,
-      or for counts poisson, negative_binomial, zero_inflated_poisson or zero_inflated_negative_binomial. Under student_t
-      distant steps move the states little; ``degrees_of_freedom`` are as in `models.gmm`.
+    - ``emission`` is categorical, multinomial, gaussian or student_t (with ``covariance`` full, tied, diag or spherical),
+      bernoulli, mixed, or for counts poisson, negative_binomial, zero_inflated_poisson or zero_inflated_negative_binomial.
+      Under student_t distant steps move the states little; ``degrees_of_freedom`` are as in `models.gmm`.
     - mixed are columns of numbers, categories and ``counts``, independent given the state. `models.data.columns.typed` decides
       the kind of each, and ``unseen`` says how new steps with an unknown category are read: "error", or "missing".
     - With ``boundary`` a boundary state starts and stops sequences; otherwise their lengths are given.

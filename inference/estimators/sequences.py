@@ -25,6 +25,7 @@ Prior = str | Mapping[str, Mapping[str, Any]]
 DECODING = {"viterbi": "viterbi", "max_prob_tag": "assignment"}  # as in `inference.decode` -> its name in a prediction
 EMISSIONS = {  # emission of the states -> what X may hold
     "categorical": Takes(missing=True, words=True),
+    "multinomial": Takes(missing=True, counts=True),
     "gaussian": Takes(missing=True),
     **{name: Takes(missing=True, counts=True) for name in COUNTS},
     "bernoulli": Takes(missing=True, counts=True),

@@ -28,7 +28,7 @@ COUNTS: Mapping[str, Emission] = {
     "zero_inflated_negative_binomial": zero_inflated(negative_binomial),
 }
 OF_CLASSES = ("bernoulli", "multinomial", "categorical", *COUNTS, "gaussian")  # the names that naive_bayes takes
-OF_STATES = ("categorical", "gaussian", *COUNTS, "bernoulli", "student_t", "mixed")  # the names that hmm takes
+OF_STATES = ("categorical", "multinomial", "gaussian", *COUNTS, "bernoulli", "student_t", "mixed")  # the names that hmm takes
 PARTS = {"number": "numbers", "category": "categories", "count": "counts"}  # kind of column -> name of its part
 
 
