@@ -50,7 +50,7 @@ def test_single_cells_that_these_emissions_need(name):
     [
         ({"num_states": 0}, "num_states must be a whole number above 0"),
         ({"num_states": True}, "num_states must be a whole number above 0"),
-        ({"emission": "multinomial"}, "is not one of categorical, gaussian, poisson, negative_binomial, "),
+        ({"emission": "multinomials"}, "is not one of categorical, multinomial, gaussian, poisson, negative_binomial, "),
         ({"degrees_of_freedom": 4}, "degrees_of_freedom=4 is an option of emission=student_t"),
         ({"emission": "student_t", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),
         ({"emission": "gaussian", "covariance": "unit"}, "is not one of full, tied, diag, spherical"),

@@ -153,8 +153,8 @@ def test_the_estimator_reads_frames_and_draws_steps_like_them():
         (
             diary(),
             {"emission": "mix"},
-            "emission='mix' is not one of categorical, gaussian, poisson, negative_binomial, zero_inflated_poisson, "
-            "zero_inflated_negative_binomial, bernoulli, student_t, mixed",
+            "emission='mix' is not one of categorical, multinomial, gaussian, poisson, negative_binomial, "
+            "zero_inflated_poisson, zero_inflated_negative_binomial, bernoulli, student_t, mixed",
         ),
     ],
 )
