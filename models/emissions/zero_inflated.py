@@ -101,12 +101,12 @@ def _log_density(block: Emission, T: Stats) -> Callable[[Counts], ZeroGiven]:
 
     def log_density(x: Counts) -> ZeroGiven:
         value = counts.dense(x.value)
-        own = jax.vmap(of_column, 1, -1)(T[COUNTS], value)
+        latents = jax.vmap(of_column, 1, -1)(T[COUNTS], value)
         zero = (value == 0)[:, None, :]
-        counted = ordinary[None] + jax.vmap(block.hidden.component, -1, -1)(own)
+        counted = ordinary[None] + jax.vmap(block.hidden.component, -1, -1)(latents)
         cells = jnp.where(zero, jnp.logaddexp(counted, structural[None]), counted)
         seen = cells if x.observed is None else jnp.where(x.observed[:, None, :] > 0, cells, 0.0)
-        return ZeroGiven(seen.sum(-1) + x.carrier[:, None], jnp.where(zero, structural[None] - counted, -jnp.inf), own)
+        return ZeroGiven(seen.sum(-1) + x.carrier[:, None], jnp.where(zero, structural[None] - counted, -jnp.inf), latents)
 
     return log_density
 
@@ -118,12 +118,12 @@ def _statistics(block: Emission, weight: Array, completed: InflatedRows) -> dict
     structural = cells * jnp.where((rows.value == 0)[:, None, :], z.structural, 0.0)
     counted = cells - structural
 
-    def of_column(weight: Array, own: Any, value: Array) -> Stats:
-        found = block.likelihood.statistics(weight, block.hidden.complete(own, _column(value)))
+    def of_column(weight: Array, latents: Any, value: Array) -> Stats:
+        found = block.likelihood.statistics(weight, block.hidden.complete(latents, _column(value)))
         return jax.tree.map(lambda leaf: leaf[:, 0], found)
 
-    own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], rows.value.shape[1])), z.own)
-    block_statistics = jax.vmap(of_column, (-1, -1, 1), 1)(counted, own, rows.value)
+    latents = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], rows.value.shape[1])), z.block)
+    block_statistics = jax.vmap(of_column, (-1, -1, 1), 1)(counted, latents, rows.value)
     return {COUNTS: block_statistics, ZEROS: jnp.stack([counted.sum(0), structural.sum(0)], axis=-1)}
 
 

@@ -1,7 +1,7 @@
-"""The latents of blocks side by side: one component for all, and what some of the blocks add to it.
+"""The latents of a row whose columns are divided among blocks: one component, and the latents that some of the blocks have.
 
-Given the component, the blocks are independent. So the component reads the sum of their log densities, with their own latents
-integrated out, and each block's own latents read their block alone.
+The blocks are independent given the component. Its natural parameter is the sum of their log densities, with the latents of the
+blocks integrated out. The latents of a block depend on the columns of that block alone.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ from models.latents.hidden import Hidden, component_alone, drawn_given, given_co
 
 
 class Beside(NamedTuple):
-    """Natural parameters, or values, of a component and of the own latents of blocks by name."""
+    """Natural parameters, or values, of a component and of the latents of blocks."""
 
     component: Array  # (N, K)
-    own: Mapping[str, Any]  # what it says of the component itself is not read
+    latents: Mapping[str, Any]  # by block; each also has a part for the component, which is not used
 
 
 @cache
 def beside(blocks: tuple[tuple[str, Hidden], ...]) -> Hidden:
     """The latents of ``blocks``, each with its name; the component alone where no block adds any. Cached."""
-    own = {name: hidden for name, hidden in blocks if hidden is not component_alone}
-    if not own:
+    hiddens = {name: hidden for name, hidden in blocks if hidden is not component_alone}
+    if not hiddens:
         return component_alone
-    return given_component(partial(_expected, own), partial(_sample, own), partial(_independent, own), Completed)
+    return given_component(partial(_expected, hiddens), partial(_sample, hiddens), partial(_independent, hiddens), Completed)
 
 
 class Completed(NamedTuple):
@@ -38,24 +38,24 @@ class Completed(NamedTuple):
     rows: Mapping[str, Any]  # u(x) by block
 
     def of(self, name: str, hidden: Hidden) -> Any:
-        """U of the completed row that one block reads."""
-        return self.rows[name] if hidden is component_alone else hidden.complete(self.z.own[name], self.rows[name])
+        """The features of one block, completed by its latents."""
+        return self.rows[name] if hidden is component_alone else hidden.complete(self.z.latents[name], self.rows[name])
 
 
-def _expected(own: Mapping[str, Hidden], key: Array, component: Array, local: Beside) -> Beside:
-    return Beside(component, {name: hidden.latent.mean(key, local.own[name]) for name, hidden in own.items()})
+def _expected(hiddens: Mapping[str, Hidden], key: Array, component: Array, local: Beside) -> Beside:
+    return Beside(component, {name: hidden.latent.mean(key, local.latents[name]) for name, hidden in hiddens.items()})
 
 
-def _sample(own: Mapping[str, Hidden], key: Array, local: Beside) -> Beside:
-    key_component, *keys = jax.random.split(key, 1 + len(own))
+def _sample(hiddens: Mapping[str, Hidden], key: Array, local: Beside) -> Beside:
+    key_component, *keys = jax.random.split(key, 1 + len(hiddens))
     component = categorical.sample(key_component, local.component)
-    drawn = zip(own.items(), keys, strict=True)
-    return Beside(component, {name: drawn_given(hidden, k, component, local.own[name]) for (name, hidden), k in drawn})
+    drawn = zip(hiddens.items(), keys, strict=True)
+    return Beside(component, {name: drawn_given(hidden, k, component, local.latents[name]) for (name, hidden), k in drawn})
 
 
-def _independent(own: Mapping[str, Hidden], key: Array, probs: Array) -> Beside:
+def _independent(hiddens: Mapping[str, Hidden], key: Array, probs: Array) -> Beside:
     found = {}
-    for name, hidden in own.items():
+    for name, hidden in hiddens.items():
         assert hidden.latent.independent is not None
         found[name] = hidden.latent.independent(key, probs)
     return Beside(probs, found)

@@ -70,8 +70,8 @@ def _on_component(function: Callable[[Array], Array], local: Any) -> Any:
     return local._replace(component=function(local.component))
 
 
-def drawn_given(hidden: Hidden, key: Array, component: Array, own: Any) -> Any:
-    """The block's own latents, drawn from its natural parameters ``own`` given components (N, K), one-hot.
+def drawn_given(hidden: Hidden, key: Array, component: Array, local: Any) -> Any:
+    """The latents of a block, drawn from its natural parameters ``local`` given components (N, K), one-hot.
 
     A row without a component, as an empty cell of a grid, takes any.
     """
@@ -80,4 +80,4 @@ def drawn_given(hidden: Hidden, key: Array, component: Array, own: Any) -> Any:
     def at_component(density: Array) -> Array:
         return jnp.where(anywhere | (component > 0), jnp.zeros_like(density), -jnp.inf)
 
-    return hidden.latent.sample(key, hidden.on_component(at_component, own))
+    return hidden.latent.sample(key, hidden.on_component(at_component, local))

@@ -3,7 +3,7 @@
     s_d | k ~ Bernoulli(zero_probs_kd),    x_d = 0 if s_d = 1,    x_d | s_d = 0, k ~ the block
     P(s_d = 1 | x_d = 0, k) = zero_probs_kd / (zero_probs_kd + (1 − zero_probs_kd) p(0 | k));  a count above 0 is not structural
 
-The block's own latents, if it has any, are those of its counts given s_d = 0 (Lambert 1992).
+The block's latents, if it has any, are those of its counts given s_d = 0 (Lambert 1992).
 """
 
 from functools import cache, partial
@@ -20,19 +20,19 @@ START = 0.5  # probability that a zero is structural, before any component is kn
 
 
 class ZeroGiven(NamedTuple):
-    """Natural parameters of (component, structural zeros, the block's own latents)."""
+    """Natural parameters of (component, structural zeros, the block's latents)."""
 
     component: Array  # (N, K): log of the zero-inflated probability, and the component's log probability
     log_odds: Array  # (N, K, D): of a structural zero; −∞ where the count is above 0
-    own: Any  # of every column alone: leaves (…, D)
+    block: Any  # of every column alone: leaves (…, D)
 
 
 class Inflated(NamedTuple):
-    """A component, structural zeros and the block's own latents, expected given each component or drawn."""
+    """A component, structural zeros and the block's latents, expected given each component or drawn."""
 
     component: Array  # (N, K)
     structural: Array  # (N, K, D), or (N, K, 1) at a start, which does not know the counts
-    own: Any  # leaves (…, D), or (…, 1) at a start
+    block: Any  # leaves (…, D), or (…, 1) at a start
 
 
 class InflatedRows(NamedTuple):
@@ -49,21 +49,21 @@ def structural_zeros(hidden: Hidden) -> Hidden:
 
 
 def _expected(hidden: Hidden, key: Array, component: Array, local: ZeroGiven) -> Inflated:
-    own = jax.vmap(hidden.latent.mean, (None, -1), -1)(key, local.own)
-    return Inflated(component, jax.nn.sigmoid(local.log_odds), own)
+    block = jax.vmap(hidden.latent.mean, (None, -1), -1)(key, local.block)
+    return Inflated(component, jax.nn.sigmoid(local.log_odds), block)
 
 
 def _sample(hidden: Hidden, key: Array, local: ZeroGiven) -> Inflated:
-    key_component, key_zero, key_own = jax.random.split(key, 3)
+    key_component, key_zero, key_block = jax.random.split(key, 3)
     component = categorical.sample(key_component, local.component)
     uniform = jax.random.uniform(key_zero, local.log_odds[:, :1].shape, local.log_odds.dtype)
     structural = (uniform < jax.nn.sigmoid(local.log_odds)).astype(uniform.dtype)
-    keys = jax.random.split(key_own, local.log_odds.shape[-1])
-    own = jax.vmap(partial(drawn_given, hidden), (0, None, -1), -1)(keys, component, local.own)
-    return Inflated(component, structural, own)
+    keys = jax.random.split(key_block, local.log_odds.shape[-1])
+    block = jax.vmap(partial(drawn_given, hidden), (0, None, -1), -1)(keys, component, local.block)
+    return Inflated(component, structural, block)
 
 
 def _independent(hidden: Hidden, key: Array, probs: Array) -> Inflated:
     assert hidden.latent.independent is not None
-    own = jax.tree.map(lambda leaf: leaf[..., None], hidden.latent.independent(key, probs))
-    return Inflated(probs, jnp.full_like(probs, START)[:, :, None], own)
+    block = jax.tree.map(lambda leaf: leaf[..., None], hidden.latent.independent(key, probs))
+    return Inflated(probs, jnp.full_like(probs, START)[:, :, None], block)
