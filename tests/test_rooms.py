@@ -54,6 +54,7 @@ ROOMS = [
     "inference.minibatches",
     "inference.identification",
     "inference.methods",
+    "inference.unconstrained",
     "inference.results",
     "inference.diagnostics",
     "inference.fitting",

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from numpyro import distributions as dist  # in this form: ArviZ leaves a lazy numpyro behind, which the other form half loads
 from numpyro import handlers
 from numpyro.distributions import biject_to
@@ -17,6 +18,8 @@ from numpyro.infer.util import potential_energy
 from inference.programs.tracing import mixture_of, prior_trace
 from inference.runtime.programs import memoised
 from models.base import Hyper, Pytree, Sites, ZooError
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes of sites on ℝᵈ, in the order of a vector of them all
 
 
 def trace_point(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, sites: Sites) -> dict[str, Any]:
@@ -189,6 +192,23 @@ def constrain_starts(transforms: Mapping[str, Any], z: Sites) -> dict[str, Array
 def unconstrain_chains(transforms: Mapping[str, Any], sites: Sites) -> dict[str, Array]:
     """Sites -> ℝᵈ, over a leading axis."""
     return jax.vmap(partial(unconstrain, transforms))(sites)
+
+
+def unravel(shapes: Shapes, flat: ArrayLike) -> dict[str, Array]:
+    """Vectors (…, d) as sites of these shapes, over the same leading axes.
+
+    >>> {name: leaf.shape for name, leaf in unravel((("a", ()), ("b", (2, 1))), jnp.arange(3.0)).items()}
+    {'a': (), 'b': (2, 1)}
+    """
+    ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in shapes])
+    parts = jnp.split(jnp.asarray(flat), ends[:-1], axis=-1)
+    return {name: part.reshape(*part.shape[:-1], *shape) for (name, shape), part in zip(shapes, parts, strict=True)}
+
+
+def ravel_chains(z: Sites) -> tuple[Shapes, np.ndarray]:
+    """(names and shapes of sites on ℝᵈ, the sites as vectors (chain, d)), over a leading axis."""
+    flat = [np.asarray(leaf).reshape(len(leaf), -1) for leaf in z.values()]
+    return tuple((name, leaf.shape[1:]) for name, leaf in z.items()), np.concatenate(flat, axis=1)
 
 
 @partial(jax.jit, static_argnames=("spec",))

@@ -17,5 +17,5 @@ METHODS: dict[str, str] = {
     "map": "inference.methods.map",
     "laplace": "inference.methods.laplace",
     "advi": "inference.methods.advi",
-    "nuts": "inference.methods.nuts",
+    "nuts": "inference.unconstrained.nuts",
 }

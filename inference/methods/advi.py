@@ -25,7 +25,7 @@ from jax import Array, lax
 
 from inference.engine.driver import Run, drive
 from inference.engine.initialise import num_starts, start_sites
-from inference.engine.program import constrain_draws, constrain_starts, transforms, unconstrain_chains
+from inference.engine.program import constrain_draws, constrain_starts, ravel_chains, transforms, unconstrain_chains, unravel
 from inference.engine.quasi_newton import minimise
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Points, Task, approximation, timing
@@ -41,7 +41,6 @@ from inference.methods.guides import (
     hessian_diagonal,
     initial_states,
     log_ratios,
-    unravel,
 )
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumStarts, Setting
@@ -149,8 +148,7 @@ def run(task: Task, options: Options) -> Draws:
     spec, arrays = task.model.spec, (task.hyper, task.sufficient_rows)
     supports = transforms(spec, *arrays)
     z = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
-    shapes = tuple((name, leaf.shape[1:]) for name, leaf in z.items())
-    starts = np.concatenate([np.asarray(leaf).reshape(len(leaf), -1) for leaf in z.values()], axis=1)
+    shapes, starts = ravel_chains(z)
     program = Program(spec, shapes, checked_guide(options, starts))
     shift, scale, seconds = first_fit(task, program, starts)
     states = initial(task, program, shift, scale)

@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.typing import ArrayLike
 from numpyro import distributions as dist
 from numpyro import factor, handlers, infer, optim, sample
 from numpyro.infer.util import log_density
 
-from inference.engine.program import potential
+from inference.engine.program import potential, unravel
 from inference.engine.sweep import block_map
 from inference.runtime.programs import cached_jit
 from models.base import Pytree
@@ -148,17 +147,6 @@ def density_of(guide: Guide, params: Any) -> Any:
     if guide.name == "mean_field":  # NumPyro names these parameters by site, and has no `get_posterior` for them
         return dist.Normal(params["z_auto_loc"], params["z_auto_scale"]).to_event(1)
     return fitter(guide).auto.get_posterior(params)
-
-
-def unravel(shapes: tuple[tuple[str, tuple[int, ...]], ...], flat: ArrayLike) -> dict[str, Array]:
-    """Vectors (…, d) as sites of these shapes, over the same leading axes.
-
-    >>> {name: leaf.shape for name, leaf in unravel((("a", ()), ("b", (2, 1))), jnp.arange(3.0)).items()}
-    {'a': (), 'b': (2, 1)}
-    """
-    ends = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in shapes])
-    parts = jnp.split(jnp.asarray(flat), ends[:-1], axis=-1)
-    return {name: part.reshape(*part.shape[:-1], *shape) for (name, shape), part in zip(shapes, parts, strict=True)}
 
 
 def energy_at(program: tuple[Any, ...], arrays: tuple[Pytree, Pytree], flat: Array) -> Array:

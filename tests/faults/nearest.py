@@ -33,7 +33,7 @@ CELLS = {
     "models/emissions": "mixed_mixture gibbs",
     "models/": "gmm gibbs",
     "inference/methods/cavi": "gmm_simple cavi",
-    "inference/methods/nuts": "gmm nuts",
+    "inference/unconstrained/": "gmm nuts",
     "inference/methods/exact": "naive_bayes exact",
     "inference/methods/gaussians_at_modes": "gmm_simple laplace",
     "inference/methods/laplace": "gmm_simple laplace",

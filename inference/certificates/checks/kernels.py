@@ -20,7 +20,8 @@ from inference.certificates.oracles.oracle import Oracle, Tables, drawn_rows
 from inference.engine.program import constrain, transforms, unconstrain
 from inference.engine.sweep import local_step
 from inference.identification.random_labels import in_random_labellings
-from inference.methods import gibbs, nuts, tempered_gibbs
+from inference.methods import gibbs, tempered_gibbs
+from inference.unconstrained import nuts
 from models.base import Algebra, Family, Latent, Model, Pytree, Sites, Stats
 from models.data.table import Data
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from inference.methods import gibbs, nuts, tempered_gibbs
+from inference.methods import gibbs, tempered_gibbs
 from inference.runtime.progress import MOST_CHAINS, Bar, Counted, Watch, chain_table, figure
+from inference.unconstrained import nuts
 
 CHAINS = {
     "steps": ["10000"] * 4,

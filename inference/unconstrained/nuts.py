@@ -13,24 +13,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.flatten_util import ravel_pytree
 from numpyro import infer
 
 from inference.engine.driver import drive, sample
-from inference.engine.initialise import start_sites
-from inference.engine.program import constrain_draws, log_jacobians, potential, transforms, unconstrain_chains
-from inference.engine.requirements import require_proper
-from inference.engine.task import Draws, Kind, Task
-from inference.identification.random_labels import drawn_labellings, require_symmetry
+from inference.engine.program import potential, unravel
+from inference.engine.task import Draws, Task
+from inference.identification.random_labels import require_symmetry
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
 from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
+from inference.unconstrained.density import (
+    DENSE,
+    SETTLED,
+    bounded,
+    curvature_metric,
+    draws_of_chains,
+    posterior_on_reals,
+)
 from models.base import Pytree
-
-FLAT = 1e-4  # curvature relative to the largest: standard deviations a hundred times apart
-SETTLED = 100  # iterations in which adaptation replaces a curvature far from the mode; after 20 it still makes divergences
-DENSE = 64  # dimensions up to which the mass matrix is dense
 
 
 class Options(NamedTuple):
@@ -68,27 +69,6 @@ class Kernel(NamedTuple):
         }
 
 
-def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:
-    """``potential`` of a point, where it and its gradient are numbers that can be squared; +∞ with a gradient of 0 elsewhere.
-
-    A gradient beyond that makes a momentum whose kinetic energy overflows to −∞, and NumPyro accepts the point for certain. At
-    +∞ a trajectory diverges and ends. The bound is the cube root of the largest number: 6e102 in double precision.
-    """
-
-    def forward(z: Pytree) -> tuple[Array, Pytree]:
-        energy, gradient = jax.value_and_grad(potential)(z)
-        largest = jnp.cbrt(jnp.finfo(energy.dtype).max)
-        sound = jnp.stack([(jnp.abs(leaf) < largest).all() for leaf in (energy, *jax.tree.leaves(gradient))]).all()
-        return jnp.where(sound, energy, jnp.inf), jax.tree.map(lambda leaf: jnp.where(sound, leaf, 0.0), gradient)
-
-    @jax.custom_vjp
-    def value(z: Pytree) -> Array:
-        return forward(z)[0]
-
-    value.defvjp(forward, lambda gradient, weight: (jax.tree.map(lambda leaf: weight * leaf, gradient),))
-    return value
-
-
 @cache
 def kernels(kernel: Kernel) -> tuple[Any, Any]:
     """NumPyro's (init, sample); one pair for equal arguments, so that jitted code recognises it.
@@ -105,26 +85,6 @@ def kernels(kernel: Kernel) -> tuple[Any, Any]:
     start = partial(init, **kernel.settings(), model_args=({}, ()), model_kwargs=level)
     jax.eval_shape(start, jax.ShapeDtypeStruct((1,), jnp.result_type(float)))
     return init, draw
-
-
-def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
-    """(D, D): inverse mass matrix to begin with, the inverse of the curvature of ``potential`` at ``z``.
-
-    Where the curvature is negative its size counts, and no direction counts as flatter than `FLAT` times the steepest. Trees of
-    the first hundred iterations would otherwise be deep where scales differ, as those of means and precisions do. Gradients are
-    differenced one direction after the other: second derivatives take longer to compile, and memory for all directions at once.
-    They see no detail finer than their step, 6e-6 of a coordinate or of 1: enough to begin with. Where the curvature is not
-    finite, the identity remains.
-    """
-    point, shaped = ravel_pytree(z)
-    gradient = jax.grad(lambda point: potential(shaped(point)))
-    width = jnp.cbrt(jnp.finfo(point.dtype).eps) * jnp.maximum(1.0, jnp.abs(point))
-    above, below = jnp.split(jax.lax.map(gradient, point + jnp.concatenate([jnp.diag(width), -jnp.diag(width)])), 2)
-    curvature = (above - below) / (2 * width[:, None])
-    values, vectors = jnp.linalg.eigh((curvature + curvature.T) / 2)
-    sizes = jnp.maximum(jnp.abs(values), FLAT * jnp.abs(values).max())
-    metric = (vectors / sizes) @ vectors.T
-    return jnp.where(jnp.isfinite(metric).all(), metric, jnp.eye(len(point)))
 
 
 @cached_jit(static_argnames=("kernel",))
@@ -162,28 +122,18 @@ def step(kernel: Kernel, arrays: tuple[Pytree, Pytree], key: Array, state: Pytre
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
-    require_proper(task)
+    posterior = posterior_on_reals(task, options.num_chains)
     if options.permute_components:
         require_symmetry(task.model)
-    arrays = (task.hyper, task.sufficient_rows)
-    task.reporter.phase("starting chains", None)
-    supports = transforms(task.model.spec, *arrays)
-    z = unconstrain_chains(supports, start_sites(task, options.num_chains))
-    dense = sum(leaf.size for leaf in jax.tree.leaves(z)) // options.num_chains <= DENSE
-    kernel = Kernel(task.model.spec, options.num_warmup, options.target_accept, options.max_tree_depth, dense)
+    density, arrays = posterior.density, posterior.arrays
+    dense = density.size <= DENSE
+    kernel = Kernel(density.spec, options.num_warmup, options.target_accept, options.max_tree_depth, dense)
     key = jax.random.fold_in(task.key, 1)
-    state = initial(kernel, arrays, jax.random.split(key, options.num_chains), z)
+    keys = jax.random.split(key, options.num_chains)
+    state = initial(kernel, arrays, keys, unravel(density.shapes, posterior.starts))
     iterate = partial(drive, step, kernel, arrays, lockstep=METHOD.lockstep)
     run, timing = sample(iterate, key, state, options.num_warmup, options.num_samples, task, WATCH)
-    if run.records is None:
-        return Draws(Kind.CHAINS, {}, {}, timing, interrupted=True)
-    records = dict(run.records)
-    z = records.pop("z")
-    sites = jax.tree.map(np.asarray, constrain_draws(supports, z))
-    log_joint = -np.asarray(records.pop("potential")) - np.asarray(log_jacobians(supports, z))
-    if options.permute_components:
-        sites = drawn_labellings(task, sites)
-    return Draws(Kind.CHAINS, sites, records, timing, run.interrupted, log_joint=log_joint)
+    return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
 
 
 def _words(record: Pytree) -> str:

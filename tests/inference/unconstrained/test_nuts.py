@@ -11,7 +11,8 @@ import numpyro.distributions as dist
 import pytest
 
 from inference.engine.program import potential
-from inference.methods.nuts import DENSE, FLAT, SETTLED, Kernel, bounded, curvature_metric, initial, kernels, step
+from inference.unconstrained.density import DENSE, FLAT, SETTLED, bounded, curvature_metric
+from inference.unconstrained.nuts import Kernel, initial, kernels, step
 
 SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, SETTLED - 1), (65, SETTLED))]
 
