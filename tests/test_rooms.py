@@ -70,6 +70,7 @@ ROOMS = [
     "inference.certificates.oracles",
     "inference.certificates.oracles.dispersed",
     "inference.certificates.checks",
+    "inference.certificates.laws",
     "inference.certificates.witnesses",
     "inference.certificates",
     "inference.samplers.programs",

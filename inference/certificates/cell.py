@@ -17,13 +17,13 @@ from inference.certificates.checks.calibration import (
 from inference.certificates.checks.cases import built
 from inference.certificates.checks.contracts import contracts_check, contracts_control
 from inference.certificates.checks.figure import Check, control_of, timed
-from inference.certificates.checks.kernel_law import law_check, law_control
-from inference.certificates.checks.kernels import KERNELS
 from inference.certificates.checks.optimum import optimum_check, optimum_control
 from inference.certificates.checks.parity import parity_check
 from inference.certificates.checks.pipeline import pipeline_check
 from inference.certificates.checks.posterior import SAMPLERS, FitSpec, posterior_check, posterior_control
 from inference.certificates.checks.predictions import Asking, predictions_check, predictions_control
+from inference.certificates.laws.kernel_law import law_check, law_control
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import ORACLES, VARIANTS, oracle_of
 from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.witnesses import of_checks
@@ -93,7 +93,7 @@ def _of_pipeline(method: str) -> CheckSpec:
 def _of_law(method: str) -> CheckSpec:
     if method not in KERNELS:
         raise ValueError(
-            f"{method} has the check 'kernel law', and no line in KERNELS of inference/certificates/checks/kernels.py"
+            f"{method} has the check 'kernel law', and no line in KERNELS of inference/certificates/laws/kernels_on_reals.py"
         )
     kernel = KERNELS[method]
     check, control = partial(law_check, kernel), partial(law_control, kernel)

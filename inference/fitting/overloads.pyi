@@ -107,6 +107,22 @@ class NutsOptions(Shared, total=False):
     num_chains: int
     target_accept: float
     max_tree_depth: int
+    backend: Literal["numpyro", "blackjax", "nutpie"]
+    permute_components: bool
+
+class CheesOptions(Shared, total=False):
+    num_warmup: int
+    num_samples: int
+    num_chains: int
+    target_accept: float
+    permute_components: bool
+
+class MclmcOptions(Shared, total=False):
+    num_warmup: int
+    num_samples: int
+    num_chains: int
+    target_accept: float
+    mean_steps: float
     permute_components: bool
 
 class EveryOption(Shared, total=False):
@@ -130,6 +146,8 @@ class EveryOption(Shared, total=False):
     rank: int
     target_accept: float
     max_tree_depth: int
+    backend: Literal["numpyro", "blackjax", "nutpie"]
+    mean_steps: float
 
 class KernelOptions(Shared, total=False):
     num_warmup: int
@@ -163,6 +181,10 @@ def fit(model: Any, data: Any, method: Literal["map"], **options: Unpack[MapOpti
 def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[LaplaceOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[AdviOptions]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["chees"], **options: Unpack[CheesOptions]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["mclmc"], **options: Unpack[MclmcOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: str, **options: Unpack[EveryOption]) -> xr.DataTree: ...
 @overload

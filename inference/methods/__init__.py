@@ -18,4 +18,6 @@ METHODS: dict[str, str] = {
     "laplace": "inference.methods.laplace",
     "advi": "inference.methods.advi",
     "nuts": "inference.unconstrained.nuts",
+    "chees": "inference.unconstrained.chees",
+    "mclmc": "inference.unconstrained.mclmc",
 }

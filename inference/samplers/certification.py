@@ -8,7 +8,7 @@ from numpyro import infer
 from inference.certificates import cell
 from inference.certificates.certificate import Certificate
 from inference.certificates.checks.figure import Check, Figure
-from inference.certificates.checks.kernel_law import STEPS
+from inference.certificates.laws.kernel_law import STEPS
 from inference.certificates.oracles import ORACLES
 from inference.fitting.fit import fit
 from inference.fitting.prepare import x64

@@ -9,7 +9,7 @@ from numpyro import distributions, handlers, infer
 
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import MOST, TIMES, Check
-from inference.certificates.checks.kernel_law import Move, StatisticPairs
+from inference.certificates.laws.kernel_law import Move, StatisticPairs
 from inference.certificates.oracles.oracle import Oracle, Sites, site_statistics
 from inference.samplers.latents import KernelLaw
 from models.base import Hyper, Model, Pytree

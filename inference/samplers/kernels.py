@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from inference.certificates.checks.cases import built, stacked_rows
-from inference.certificates.checks.kernels import Ran, ran, with_latents
+from inference.certificates.laws.kernels import Ran, ran, with_latents
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.engine.program import constrain, potential, transforms, unconstrain
@@ -223,7 +223,7 @@ def numpyro_kernel(make: Callable[[Callable[[Any], Array]], Any]) -> GradientKer
 
 
 def move_of(runner: Runner, oracle: Oracle, steps: int) -> Callable[[Sites, Tables, int], Ran]:
-    """A kernel for `inference.certificates.checks.kernel_law`."""
+    """A kernel for `inference.certificates.laws.kernel_law`."""
     return lambda sites, tables, seed: moved(oracle, sites, tables, runner.run(oracle, sites, tables, seed, steps))
 
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage
-from inference.certificates.checks.kernel_law import Law, Move, StatisticPairs, deviations, products, rejection
-from inference.certificates.checks.kernels import Ran, same
+from inference.certificates.checks.figure import MOST, POWER, TIMES, Check, Deviations, large_stage, rejection
+from inference.certificates.laws.kernel_law import Law, Move, StatisticPairs, deviations, products
+from inference.certificates.laws.kernels import Ran, same
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, pairs_of_rows, site_statistics
 
 SHARE = 0.1  # of the latents, which the control exchanges

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference.certificates.checks.figure import MOST, Check, Figure, control, timed
-from inference.certificates.checks.kernel_law import Move, deviations
+from inference.certificates.laws.kernel_law import Move, deviations
 from inference.certificates.oracles.oracle import Oracle, site_statistics
 from inference.samplers.hints import SEEN_FROM, Prior, Priors, law_under
 from inference.samplers.latents import entries

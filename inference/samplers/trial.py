@@ -16,11 +16,13 @@ from inference.certificates.checks.figure import (
     Check,
     answer,
     large_stage,
+    rejection,
+    summary,
     timed,
     two_stages,
 )
-from inference.certificates.checks.kernel_law import checked_law, rejection, summary
-from inference.certificates.checks.kernels import Ran
+from inference.certificates.laws.kernel_law import checked_law
+from inference.certificates.laws.kernels import Ran
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables
 from inference.samplers.conditionals import ratio_check
 from inference.samplers.hints import block_hints, law_under, number_notes, prior_hints, priors_of, site_hints, sites_of_block

@@ -189,6 +189,8 @@ SHORT: dict[str, dict[str, Any]] = {
     "laplace": {"num_starts": 2, **DRAWS},
     "advi": {"num_starts": 2, "max_iter": 2000, **DRAWS},
     "nuts": {"num_warmup": 500, **DRAWS},
+    "chees": {"num_warmup": 300, **DRAWS},
+    "mclmc": {"num_warmup": 300, **DRAWS},
 }
 
 

@@ -29,10 +29,11 @@ from inference.certificates.checks.figure import (
     answer,
     control,
     large_stage,
+    rejection,
+    summary,
     two_stages,
     worst,
 )
-from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Sites, Tables

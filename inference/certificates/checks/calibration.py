@@ -23,9 +23,10 @@ from inference.certificates.checks.figure import (
     Figure,
     answer,
     large_stage,
+    rejection,
+    summary,
     two_stages,
 )
-from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.oracles.oracle import Oracle
 from inference.engine.task import Draws, Points, Task
 from inference.fitting.prepare import as_arrays

@@ -18,6 +18,7 @@ TIMES = 4  # size of the second stage
 # one deviation beyond `MOST`, so that the check sees the mutant with a probability of 0.84.
 POWER = (MOST + 1) * math.sqrt(TIMES)
 FALSE_ALARM = float(2 * stats.norm.sf(MOST) ** 2)  # of one deviation: beyond twice, with the same sign
+KEPT = 3  # figures of a control: those that deviate most
 
 Deviations = dict[str, float]  # compared quantity -> standard normal deviation
 Kind = Literal["check", "control", "bias", "block"]  # a control passes if it rejects a mutant; a bias is a measured size
@@ -132,3 +133,27 @@ def false_alarm_of(checks: Sequence[Check]) -> float | None:
     """The probability at most that one of the checks fails by chance; None where that of one is not known."""
     known = [check.false_alarm for check in checks if check.false_alarm is not None]
     return sum(known) if len(known) == len(checks) else None
+
+
+def summary(figures: Sequence[Figure]) -> str:
+    """How many deviations there are, and the largest, or those that failed."""
+    failed = sorted((figure for figure in figures if not figure.passed), key=lambda figure: -abs(figure.value))
+    if failed:
+        names = "; ".join(figure.name for figure in failed[:3])
+        return f"{len(failed)} of {len(figures)} statistics ({names}) deviate by more than {MOST} at both looks"
+    most = worst(figures)
+    return f"{len(figures)} statistics, the largest deviation {abs(most.value):.1f} ({most.name})"
+
+
+def rejection(of: str, mutant: str, figures: Sequence[Figure], least: float = MOST) -> Check:
+    """The control of the check ``of``: whether a figure of ``mutant``, seen by `large_stage`, deviates by more than ``least``.
+
+    A certificate asks for `POWER`, so that the check itself, whose first look is smaller, would have seen the mutant.
+    """
+    beyond = [figure for figure in figures if figure.rejects and abs(figure.value) > least]
+    most = worst(beyond or figures)
+    answer = "rejected" if beyond else "NOT rejected"
+    says = f"{mutant} is {answer}: {most.name} deviates by {abs(most.value):.1f}"
+    if not beyond:
+        says = f"{says}, and must by {least:g}"
+    return control(of, says, bool(beyond), sorted(beyond or figures, key=relative_to_limit, reverse=True)[:KEPT])

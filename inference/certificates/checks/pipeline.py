@@ -23,8 +23,17 @@ import numpy as np
 
 from inference.certificates.checks.calibration import Replicated, rank_deviations
 from inference.certificates.checks.cases import built, pairs_in_strata
-from inference.certificates.checks.figure import FALSE_ALARM, MOST, NEEDED, Check, Deviations, Figure, answer, two_stages
-from inference.certificates.checks.kernel_law import summary
+from inference.certificates.checks.figure import (
+    FALSE_ALARM,
+    MOST,
+    NEEDED,
+    Check,
+    Deviations,
+    Figure,
+    answer,
+    summary,
+    two_stages,
+)
 from inference.certificates.checks.posterior import CHAINS
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Statistics, Tables

@@ -28,10 +28,11 @@ from inference.certificates.checks.figure import (
     Figure,
     answer,
     large_stage,
+    rejection,
+    summary,
     two_stages,
     worst,
 )
-from inference.certificates.checks.kernel_law import rejection, summary
 from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle

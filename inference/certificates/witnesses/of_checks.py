@@ -35,21 +35,22 @@ from inference.certificates.checks.figure import (
     Deviations,
     Figure,
     large_stage,
+    rejection,
     two_stages,
 )
-from inference.certificates.checks.kernel_law import (
+from inference.certificates.checks.optimum import GAIN, CheckedOptimum
+from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, FitSpec, Pipeline, bounded, deviations_of
+from inference.certificates.checks.predictions import FEW, Asking, Result
+from inference.certificates.laws.kernel_law import (
     NEVER,
     STILL,
     UNSEEN,
     deviations,
     law_of,
-    rejection,
     without_last_rows,
 )
-from inference.certificates.checks.kernels import KERNELS, KernelOf
-from inference.certificates.checks.optimum import GAIN, CheckedOptimum
-from inference.certificates.checks.posterior import CHAINS, DENSITIES, TAILS, FitSpec, Pipeline, bounded, deviations_of
-from inference.certificates.checks.predictions import FEW, Asking, Result
+from inference.certificates.laws.kernels import KernelOf
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.answers import averages
 from inference.certificates.oracles.conjugate import repeated

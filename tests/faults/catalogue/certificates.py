@@ -2,7 +2,7 @@
 
 from ..fault import Fault
 
-LAW = "inference/certificates/checks/kernel_law.py"
+LAW = "inference/certificates/laws/kernel_law.py"
 CALIBRATION = "inference/certificates/checks/calibration.py"
 FIGURE = "inference/certificates/checks/figure.py"
 POSTERIOR = "inference/certificates/checks/posterior.py"

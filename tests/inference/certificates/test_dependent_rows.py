@@ -12,9 +12,8 @@ from scipy.linalg import eigh
 from inference.certificates.checks import kernel_law
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import MOST
-from inference.certificates.checks.kernel_law import FIXED, deviations, law_check, law_of, least_changed, of_latents
-from inference.certificates.checks.kernels import (
-    KERNELS,
+from inference.certificates.laws.kernel_law import FIXED, deviations, law_check, law_of, least_changed, of_latents
+from inference.certificates.laws.kernels import (
     KernelOf,
     Ran,
     as_the_oracle,
@@ -24,6 +23,7 @@ from inference.certificates.checks.kernels import (
     twin_latents,
     with_latents,
 )
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import oracle_of
 from inference.certificates.oracles.oracle import FEW, HIDDEN, drawn_rows, pairs_of_rows
 from inference.certificates.witnesses.of_checks import of_law

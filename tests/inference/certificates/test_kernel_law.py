@@ -8,8 +8,8 @@ import wrong_exchanges
 from two_stage import assert_standard_normal
 
 from inference.certificates.checks.cases import built
-from inference.certificates.checks.figure import MOST, POWER, Figure
-from inference.certificates.checks.kernel_law import (
+from inference.certificates.checks.figure import MOST, POWER, Figure, rejection
+from inference.certificates.laws.kernel_law import (
     STILL,
     deviations,
     first,
@@ -17,9 +17,9 @@ from inference.certificates.checks.kernel_law import (
     law_control,
     law_of,
     products,
-    rejection,
 )
-from inference.certificates.checks.kernels import EXCHANGES, KERNELS, KernelOf, ran
+from inference.certificates.laws.kernels import EXCHANGES, KernelOf, ran
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import oracle_of
 from inference.methods import tempered_gibbs
 

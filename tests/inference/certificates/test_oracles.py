@@ -10,8 +10,8 @@ from scipy import stats
 from two_stage import assert_standard_normal, of_means
 
 from inference.certificates.cell import cells
-from inference.certificates.checks.kernel_law import last_rows
-from inference.certificates.checks.kernels import KERNELS
+from inference.certificates.laws.kernel_law import last_rows
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import ORACLES, VARIANTS, name_of, oracle_of, words_of
 from inference.certificates.oracles.conjugate import dirichlet, log_dirichlet, repeated
 from models import MODELS, ZooError

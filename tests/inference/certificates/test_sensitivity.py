@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from inference.certificates.checks.figure import MOST, TIMES
-from inference.certificates.checks.kernel_law import deviations
 from inference.certificates.checks.pipeline import ranks
 from inference.certificates.command import certify_main
+from inference.certificates.laws.kernel_law import deviations
 from inference.certificates.sensitivity import (
     DISTANCE,
     SEEN,

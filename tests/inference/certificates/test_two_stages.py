@@ -6,7 +6,7 @@ from scipy import stats
 from two_stage import assert_standard_normal, of_p_value
 
 from inference.certificates.checks.figure import FALSE_ALARM, MOST, POWER, TIMES, large_stage, two_stages
-from inference.certificates.checks.kernel_law import deviations, paired, pooled_ranks
+from inference.certificates.laws.kernel_law import deviations, paired, pooled_ranks
 
 PAIRS, REPEATS = 400, 500
 

@@ -9,8 +9,8 @@ from naive import build, log_likelihood, log_prior, near, random_sites, table, t
 
 from inference import fit
 from inference.certificates.checks import kernels
-from inference.certificates.checks.kernel_law import law_check
-from inference.certificates.checks.kernels import PERMUTED
+from inference.certificates.laws.kernel_law import law_check
+from inference.certificates.laws.kernels_on_reals import PERMUTED
 from inference.certificates.oracles import oracle_of
 from inference.identification.random_labels import in_random_labellings, require_symmetry
 from inference.methods.method import checked_options, method_named

@@ -10,7 +10,7 @@ from own_gibbs import Chains, OwnGibbs, WithConditionals
 
 from inference import certify, target
 from inference.certificates.checks.figure import CONTROL, MOST, POWER, TIMES
-from inference.certificates.checks.kernels import same
+from inference.certificates.laws.kernels import same
 from inference.certificates.oracles.chains import EMISSION
 from inference.samplers import certification, trial
 from inference.samplers.hints import other_priors

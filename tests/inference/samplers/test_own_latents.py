@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from inference import certify, target
 from inference.certificates.checks.figure import POWER
-from inference.certificates.checks.kernels import varying
+from inference.certificates.laws.kernels import varying
 from inference.samplers import certification, trial
 from inference.samplers.kernels import OwnKernel, moved, oracle_at_bench
 from models.errors import ZooError

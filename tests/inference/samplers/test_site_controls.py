@@ -6,7 +6,7 @@ from faulty_mixture import FAULTS
 from jax_mixture import JaxMixture, relabelled
 
 from inference import certify, target
-from inference.certificates.checks.kernels import Ran
+from inference.certificates.laws.kernels import Ran
 from inference.certificates.oracles import oracle_of
 from inference.samplers import certification, trial
 from inference.samplers.hints import priors_of

@@ -12,7 +12,7 @@ import pytest
 
 from inference.engine.program import potential
 from inference.unconstrained.density import DENSE, FLAT, SETTLED, bounded, curvature_metric
-from inference.unconstrained.nuts import Kernel, initial, kernels, step
+from inference.unconstrained.numpyro_nuts import Kernel, initial, kernels, step
 
 SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, SETTLED - 1), (65, SETTLED))]
 

@@ -13,8 +13,8 @@ from two_modes import LOWER_LEFT, LOWER_RIGHT, ROWS, UPPER_LEFT, divisions
 from two_stage import assert_standard_normal, of_batch_means, of_means
 
 from inference import fit
-from inference.certificates.checks.kernel_law import law_check
-from inference.certificates.checks.kernels import KERNELS
+from inference.certificates.laws.kernel_law import law_check
+from inference.certificates.laws.kernels_on_reals import KERNELS
 from inference.certificates.oracles import oracle_of
 from models import MODELS, load_data
 from models.base import ZooError

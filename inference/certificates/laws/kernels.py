@@ -17,16 +17,12 @@ from jax import Array
 
 from inference.certificates.checks.cases import stacked_rows
 from inference.certificates.oracles.oracle import Oracle, Tables, drawn_rows
-from inference.engine.program import constrain, transforms, unconstrain
 from inference.engine.sweep import local_step
 from inference.identification.random_labels import in_random_labellings
 from inference.methods import gibbs, tempered_gibbs
-from inference.unconstrained import nuts
 from models.base import Algebra, Family, Latent, Model, Pytree, Sites, Stats
 from models.data.table import Data
 
-STEP_SIZE = 0.25  # of NUTS on ℝᵈ, with an identity as its metric
-TREE_DEPTH = 5  # side by side, all replicates wait for the deepest tree
 EXCHANGES = frozenset({"exchanges", "states"})  # of posterior and prior: about one proposal in twenty is accepted
 COLD, HOT = 0.0, -20.0  # log inverse temperatures; at exp(−20) the posterior is the prior to eight digits
 SAME = 1e-9  # relative difference of a number that went to ℝᵈ and back
@@ -155,7 +151,7 @@ def drawn_given(algebra: Algebra, hyper: Mapping[str, Any], key: Array, T: Stats
     return drawn
 
 
-def _side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int) -> Any:
+def side_by_side(run: Callable[..., Any], sites: Sites, rows: Pytree, seed: int) -> Any:
     """``run(key, sites, rows)`` for every replicate."""
     number = len(next(iter(sites.values())))
     keys = jax.random.split(jax.random.PRNGKey(seed), number)
@@ -179,7 +175,7 @@ def twin_latents(
         in_its_place = drawn_given(algebra, hyper, key, T, jax.tree.map(lambda leaf: leaf[order], rows))[one]
         return right, right.at[other].set(in_its_place)
 
-    twins_of: tuple[np.ndarray, np.ndarray] = _side_by_side(run, sites, stacked_rows(model, tables), seed)
+    twins_of: tuple[np.ndarray, np.ndarray] = side_by_side(run, sites, stacked_rows(model, tables), seed)
     return twins_of
 
 
@@ -194,7 +190,7 @@ def gibbs_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, 
         T, _ = jax.lax.scan(sweep, begun(algebra, hyper, rows, sites), jax.random.split(key, steps))
         return algebra.sites(hyper, T), T.get(LATENTS)
 
-    after, latents = _side_by_side(run, sites, stacked_rows(model, tables), seed)
+    after, latents = side_by_side(run, sites, stacked_rows(model, tables), seed)
     return ran(sites, after)._replace(latents=latents)
 
 
@@ -224,34 +220,9 @@ def tempered_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: in
         cold = jax.tree.map(lambda leaf: leaf[0], state.T)
         return algebra.sites(hyper, cold), cold[LATENTS], jnp.nanmean(acceptance), share
 
-    after, latents, accepted, arrived = _side_by_side(run, others, stacked_rows(model, tables), seed)
+    after, latents, accepted, arrived = side_by_side(run, others, stacked_rows(model, tables), seed)
     result = ran(sites, after, EXCHANGES, exchanges=1 - float(accepted.mean()), states=1 - float(arrived.mean()))
     return result._replace(latents=latents)
-
-
-def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
-    """Iterations of NUTS on the marginal program with a fixed step size and metric."""
-    hyper, rows = dict(model.hyper), stacked_rows(model, tables, sufficient_rows=True)
-    supports = transforms(model.spec, hyper, jax.tree.map(lambda leaf: leaf[0], rows))
-    init, sample = nuts.kernels(nuts.Kernel(model.spec, 0, 0.8, TREE_DEPTH))
-
-    def run(key: Array, sites: Sites, rows: Pytree) -> Sites:
-        arrays = (hyper, rows)
-        state = init(
-            unconstrain(supports, sites),
-            0,
-            step_size=STEP_SIZE,
-            adapt_step_size=False,
-            adapt_mass_matrix=False,
-            dense_mass=False,
-            max_tree_depth=TREE_DEPTH,
-            model_args=arrays,
-            rng_key=key,
-        )
-        state = jax.lax.fori_loop(0, steps, lambda _, state: sample(state, arrays), state)
-        return constrain(supports, state.z)
-
-    return ran(sites, _side_by_side(run, sites, rows, seed))
 
 
 def collapsed_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
@@ -291,15 +262,3 @@ class KernelOf(NamedTuple):
     kernel: Kernel
     last_rows: int | None = None  # how many rows of each table it is run on; None: all
     draws_latents: bool = True
-
-
-KERNELS: dict[str, KernelOf] = {  # by the name of the method
-    "gibbs": KernelOf(gibbs_kernel),
-    "tempered_gibbs": KernelOf(tempered_kernel, last_rows=2),
-    "collapsed_gibbs": KernelOf(collapsed_kernel),
-    "nuts": KernelOf(nuts_kernel, draws_latents=False),
-}
-PERMUTED: dict[str, KernelOf] = {  # with permute_components; for models with a symmetry
-    "gibbs": KernelOf(permuted(gibbs_kernel), draws_latents=False),
-    "nuts": KernelOf(permuted(nuts_kernel), draws_latents=False),
-}

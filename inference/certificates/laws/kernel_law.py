@@ -34,11 +34,12 @@ from inference.certificates.checks.figure import (
     answer,
     control,
     large_stage,
-    relative_to_limit,
+    rejection,
+    summary,
     two_stages,
     worst,
 )
-from inference.certificates.checks.kernels import KernelOf, Ran, as_the_oracle, still_place, twin_latents, with_latents
+from inference.certificates.laws.kernels import KernelOf, Ran, as_the_oracle, still_place, twin_latents, with_latents
 from inference.certificates.oracles.oracle import Oracle, Sites, Statistics, Tables, drawn_rows, pairs_of_rows
 from models.base import Model
 
@@ -46,7 +47,6 @@ STEPS = 3
 UNSEEN = 1  # rows that the second mutant does not see
 MUTANT = "deviation of a mutant"  # the unit of figures that the picture of the cell leaves out
 STILL = 0.95  # share of replicates that may stay where they are
-KEPT = 3  # figures of a control: those that deviate most
 NEVER = 0.995  # the same for rare moves: their absence alone is a fault
 FIXED = 1 - 1e-8  # correlation of before and after in a direction that never changes, but for rounding
 FLAT = 1e-8  # variance of a direction, relative to the largest, that is rounding: of probabilities that sum to 1, say
@@ -223,30 +223,6 @@ def of_latents(kernel: KernelOf, oracle: Oracle, seed: int) -> list[Check]:
     says = f"a row that stays is {'' if still.rejects else 'NOT '}rejected: {share:.1%} unchanged"
     shared = further("one random number for two rows", "shared numbers", deviations(*both))
     return [shared, control("kernel law", says, still.rejects, [still])]
-
-
-def summary(figures: Sequence[Figure]) -> str:
-    """How many deviations there are, and the largest, or those that failed."""
-    failed = sorted((figure for figure in figures if not figure.passed), key=lambda figure: -abs(figure.value))
-    if failed:
-        names = "; ".join(figure.name for figure in failed[:3])
-        return f"{len(failed)} of {len(figures)} statistics ({names}) deviate by more than {MOST} at both looks"
-    most = worst(figures)
-    return f"{len(figures)} statistics, the largest deviation {abs(most.value):.1f} ({most.name})"
-
-
-def rejection(of: str, mutant: str, figures: Sequence[Figure], least: float = MOST) -> Check:
-    """The control of the check ``of``: whether a figure of ``mutant``, seen by `large_stage`, deviates by more than ``least``.
-
-    A certificate asks for `POWER`, so that the check itself, whose first look is smaller, would have seen the mutant.
-    """
-    beyond = [figure for figure in figures if figure.rejects and abs(figure.value) > least]
-    most = worst(beyond or figures)
-    answer = "rejected" if beyond else "NOT rejected"
-    says = f"{mutant} is {answer}: {most.name} deviates by {abs(most.value):.1f}"
-    if not beyond:
-        says = f"{says}, and must by {least:g}"
-    return control(of, says, bool(beyond), sorted(beyond or figures, key=relative_to_limit, reverse=True)[:KEPT])
 
 
 def least_changed(before: np.ndarray, after: np.ndarray) -> float:
