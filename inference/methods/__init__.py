@@ -17,6 +17,7 @@ METHODS: dict[str, str] = {
     "map": "inference.methods.map",
     "laplace": "inference.methods.laplace",
     "advi": "inference.methods.advi",
+    "pathfinder": "inference.unconstrained.pathfinder",
     "nuts": "inference.unconstrained.nuts",
     "chees": "inference.unconstrained.chees",
     "mclmc": "inference.unconstrained.mclmc",

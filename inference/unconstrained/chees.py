@@ -154,8 +154,8 @@ def initial(ensemble: Ensemble, arrays: tuple[Pytree, Pytree], starts: Array) ->
 def _tuning(ensemble: Ensemble, step_size: Array) -> Pytree:
     """BlackJAX's state before its first iteration, with numbers of the types that iterations give them.
 
-    Dual averaging shrinks towards ten times the step size that it begins with. So it begins with a tenth of ``step_size``: steps
-    ten times too long would make trajectories as long, and the criterion is nearly flat there.
+    Dual averaging shrinks towards ten times the step size that it begins with. So it begins with a tenth of ``step_size``:
+    steps ten times too long would make trajectories as long, and the criterion is nearly flat there.
     """
     init, _ = tuner(ensemble.target_accept)
     state = init(jnp.zeros((), jnp.int32), step_size / 10)

@@ -188,6 +188,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "map": {"num_starts": 2},
     "laplace": {"num_starts": 2, **DRAWS},
     "advi": {"num_starts": 2, "max_iter": 2000, **DRAWS},
+    "pathfinder": {"num_starts": 2, "max_iter": 30, **DRAWS},
     "nuts": {"num_warmup": 500, **DRAWS},
     "chees": {"num_warmup": 300, **DRAWS},
     "mclmc": {"num_warmup": 300, **DRAWS},
