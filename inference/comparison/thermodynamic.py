@@ -20,14 +20,13 @@ import numpy as np
 from jax import Array
 
 from inference.engine.driver import vmap_or_call
-from inference.engine.initialise import start_points
+from inference.engine.initialise import prior_points, start_points
 from inference.engine.requirements import require_algebra, require_proper, require_single_rows
 from inference.engine.sweep import has_temperatures, num_rows, rows_weight, tempered_sweep
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, require_model, x64
 from inference.methods.options import check_seed
 from inference.runtime.progress import Silent
-from models.algebra import at_sample
 from models.base import Algebra, Hyper, Model, Pytree, Stats, ZooError
 from models.data.arguments import require_whole
 from models.rows.row_info import row_info
@@ -110,12 +109,6 @@ def evidence_task(model: Model, data: Any, seed: int) -> tuple[Task, Algebra]:
         require_proper(task)
         require_single_rows(task, algebra)
     return task, algebra
-
-
-@partial(jax.jit, static_argnames=("algebra",))
-def prior_points(algebra: Algebra, prior: Any, keys: Array) -> Stats:
-    """T(θ) with θ drawn from the prior, one per key."""
-    return jax.vmap(lambda key: at_sample(algebra, key, dict(prior)))(keys)
 
 
 @partial(jax.jit, static_argnames=("algebra", "num_sweeps"))

@@ -219,6 +219,12 @@ def drawn_points(algebra: Algebra, keys: Array, nu: Stats) -> Stats:
     return jax.vmap(partial(at_sample, algebra))(keys, nu)
 
 
+@cached_jit(static_argnames=("algebra",))
+def prior_points(algebra: Algebra, prior: Mapping[str, Stats], keys: Array) -> Stats:
+    """T(θ) with θ drawn from the prior, one per key."""
+    return jax.vmap(lambda key: at_sample(algebra, key, dict(prior)))(keys)
+
+
 def start_sites(task: Task, size: int) -> dict[str, Array]:
     """Sites of ``size`` starts or chains, for the methods that run on the program: the same points as with the algebra.
 

@@ -220,6 +220,32 @@ def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) ->
     return potential_energy(spec, (hyper, rows), {}, z)
 
 
+@partial(jax.jit, static_argnames=("spec",))
+def prior_and_rest(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> tuple[Array, Array]:
+    """(the log density of draws from the prior, the rest of log p(x, z)) on ℝᵈ; they add up to minus `potential`.
+
+    The rest has the observed sites and the factors, and what a scale adds to the density of a parameter: no draw follows these.
+    """
+    supports = transforms(spec, hyper, rows)
+    sites = constrain(supports, z)
+    trace = handlers.trace(handlers.seed(handlers.substitute(spec, sites), jax.random.PRNGKey(0))).get_trace(hyper, rows)
+    prior = sum((t.log_abs_det_jacobian(z[name], sites[name]).sum() for name, t in supports.items()), jnp.zeros(()))
+    rest = jnp.zeros(())
+    for site in trace.values():
+        if site["type"] == "sample":
+            log_prob = site["fn"].log_prob(site["value"])
+            own = 0.0 if site["is_observed"] else log_prob.sum()
+            prior, rest = prior + own, rest + _scaled(site, log_prob).sum() - own
+    return prior, rest
+
+
+def draw_of_prior(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, key: Array) -> dict[str, Array]:
+    """A draw of the sites from the prior of the program, on ℝᵈ."""
+    trace = handlers.trace(handlers.seed(spec, key)).get_trace(hyper, rows)
+    supports = transforms(spec, hyper, rows)
+    return unconstrain(supports, {name: trace[name]["value"] for name in supports})
+
+
 def is_smooth(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> bool:
     """Whether the potential at a point on ℝᵈ and its gradient are finite."""
     leaves = jax.tree.leaves(_potential_and_slopes(spec, hyper, rows, dict(z)))

@@ -1,14 +1,17 @@
 """The models that a method supports, and its requirements on a task."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from numpyro import distributions as dist
 
 from inference.engine.initialise import finite_latents
 from inference.engine.task import Task
+from inference.programs.tracing import prior_trace
 from models.algebra import STRUCTURES, structures
-from models.base import Algebra, Latent, ZooError
+from models.base import Algebra, Hyper, Latent, Pytree, ZooError
 from models.rows.row_info import row_info
 
 # structure -> (the need of a method that does not support it, the fact about such a model)
@@ -87,6 +90,44 @@ def require_proper(task: Task) -> None:
             "prior=flat makes no proper posterior (the likelihood of a mixture, for one, is unbounded); use method=em or map, "
             "or prior=default"
         )
+
+
+def improper_sites(task: Task) -> list[str]:
+    """The sites whose prior is no distribution."""
+    return _sites_with(task, dist.ImproperUniform)
+
+
+def require_prior_draws(task: Task, method: str) -> None:
+    """A `ZooError` where draws of the program from its prior do not have the density of the prior.
+
+    They have none where it is improper, and another one where a mask hides parts of the parameters.
+    """
+    require_proper(task)
+    for kind, what in ((dist.ImproperUniform, "is improper"), (dist.MaskedDistribution, "is masked")):
+        if names := _sites_with(task, kind):
+            raise ZooError(
+                f"method={method} starts at draws from the prior, and the prior of {', '.join(names)} {what}, so that draws do "
+                "not follow it; give it a proper prior without a mask, or use method=nuts"
+            )
+
+
+def _sites_with(task: Task, kind: type[Any]) -> list[str]:
+    """The parameters with a distribution of this kind, be it inside of others."""
+
+    def within(fn: Any) -> bool:
+        while hasattr(fn, "base_dist") and not isinstance(fn, kind):
+            fn = fn.base_dist
+        return isinstance(fn, kind)
+
+    names: list[str] = []
+
+    def visit(hyper: Hyper, rows: Pytree) -> None:
+        trace = prior_trace(task.model.spec, hyper, rows)
+        parameters = {name: site for name, site in trace.items() if site["type"] == "sample" and not site["is_observed"]}
+        names.extend(name for name, site in parameters.items() if within(site["fn"]))
+
+    jax.eval_shape(visit, task.hyper, task.rows)
+    return names
 
 
 def require_single_rows(task: Task, algebra: Algebra) -> None:

@@ -237,6 +237,21 @@ def tempered_parameters(
     return at_sample(algebra, key, add(dict(prior), jax.tree.map(lambda leaf: temperature * leaf, dict(stats))))
 
 
+def tempered_log_partition(algebra: Algebra, hyper: Hyper, temperature: Array, T: Stats, rows: Pytree) -> Array:
+    """Σ_n weight_n log Σ_z p(x_n, z | θ)^t: the log density that `tempered_sweep` has for θ, without the prior.
+
+    It is log p(x | θ) at t = 1, and the log number of values that the latents may take at t = 0.
+    """
+    natural_parameters = algebra.local_natural_parameters(T)
+
+    def block(key: Array, rows: Pytree, weight: Array) -> Array:
+        local = natural_parameters(algebra.features(hyper, rows))
+        tempered = jnp.where(local == -jnp.inf, local, temperature * local)
+        return weighted_sum(weight, algebra.latent.log_partition(tempered))
+
+    return block_sum(block, jax.random.PRNGKey(0), rows)
+
+
 def tempered_sweep(
     algebra: Algebra, hyper: Hyper, prior: Mapping[str, Stats], temperature: Array, key: Array, T: Stats, rows: Pytree
 ) -> tuple[Stats, Array]:

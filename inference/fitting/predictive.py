@@ -27,10 +27,10 @@ from numpyro import handlers
 
 from inference.engine.evaluate import STORED, thinning, underflowed
 from inference.engine.program import latent_sites
+from inference.engine.requirements import improper_sites
 from inference.engine.task import Task
 from inference.fitting.prepare import make_task, x64
 from inference.programs.running import drawn_anew
-from inference.programs.tracing import prior_trace
 from inference.results.draws import number_of, one_axis
 from inference.results.observed import DRAWS, observed_values, site_dims, sites_as_observed
 from inference.results.table import latent_dim
@@ -113,24 +113,6 @@ def prior_draws(task: Task, key: Array, number: int) -> dict[str, np.ndarray]:
     For a program whose prior is proper (`improper_sites`).
     """
     return _drawn(task, key, {}, number)
-
-
-def improper_sites(task: Task) -> list[str]:
-    """The sites whose prior is no distribution."""
-
-    def improper(fn: Any) -> bool:
-        while hasattr(fn, "base_dist") and not isinstance(fn, dist.ImproperUniform):
-            fn = fn.base_dist
-        return isinstance(fn, dist.ImproperUniform)
-
-    improper_names: list[str] = []
-
-    def visit(hyper: Hyper, rows: Pytree) -> None:
-        trace = prior_trace(task.model.spec, hyper, rows)
-        improper_names.extend(name for name, site in trace.items() if site["type"] == "sample" and improper(site["fn"]))
-
-    jax.eval_shape(visit, task.hyper, task.rows)
-    return improper_names
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from numpyro import distributions as dist
 from numpyro import handlers
 
 from inference.engine.program import latent_sites
+from inference.engine.requirements import improper_sites
 from inference.engine.task import Task
-from inference.fitting.predictive import improper_sites, prior_draws
+from inference.fitting.predictive import prior_draws
 from inference.fitting.prepare import make_task, x64
 from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Silent
