@@ -55,6 +55,7 @@ ROOMS = [
     "inference.identification",
     "inference.methods",
     "inference.unconstrained",
+    "inference.evidence",
     "inference.results",
     "inference.diagnostics",
     "inference.fitting",

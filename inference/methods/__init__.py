@@ -21,4 +21,5 @@ METHODS: dict[str, str] = {
     "nuts": "inference.unconstrained.nuts",
     "chees": "inference.unconstrained.chees",
     "mclmc": "inference.unconstrained.mclmc",
+    "smc": "inference.evidence.smc",
 }
