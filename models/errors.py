@@ -96,6 +96,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "mle": ("em", "map"),
     "viterbi_training": ("hard_em",),
     "parallel_tempering": ("tempered_gibbs",),
+    "sequential_monte_carlo": ("smc",),
 }
 
 

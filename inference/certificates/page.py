@@ -183,9 +183,9 @@ CLAIMS = {  # verdict -> what it means
         "all assignments"
     ),
     "approximate": (
-        "the draws are of something near the posterior; in brackets is the coverage of its 90 % intervals for the worst "
-        "statistic, chosen on one half of the replicates and measured on the other (the exact posterior: 90 %, standard error "
-        "2.5 %, or 4.2 % of *quick*)"
+        "the draws are of something near the posterior; in brackets, where the bias is measured, is the coverage of its 90 % "
+        "intervals for the worst statistic, chosen on one half of the replicates and measured on the other (the exact "
+        "posterior: 90 %, standard error 2.5 %, or 4.2 % of *quick*)"
     ),
     "inconclusive": "no check failed, but one lacks power, or a mutant was not rejected, so that passing means nothing",
     "fails": "a check failed; a random deviation must be beyond its limit twice",

@@ -123,6 +123,7 @@ PHRASES: dict[str, str] = {  # code -> phrase
     "me": "mean of ",
     "lp": "log product of ",
     "ti": "log evidence by thermodynamic integration",
+    "qe": "log evidence by sequential Monte Carlo",
     # sites and predictions
     "wp": "mixture_probs",
     "cp": "class_probs",

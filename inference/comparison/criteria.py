@@ -13,6 +13,7 @@ approximate evidence is a closed form under a special prior, for every method: f
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,9 +37,8 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     attrs, functionals = tree.attrs, tree["functionals"].to_dataset()
     value = dict.fromkeys(COLUMNS, np.nan)
     value["parameters"] = float(attrs["num_parameters"])
-    value["log evidence"] = float(attrs.get("log_evidence", attrs.get("log_evidence_estimate", np.nan)))
+    value["log evidence"], value["evidence se"] = _evidence(attrs)
     value["approx evidence"] = float(attrs.get("log_evidence_approximate", np.nan))
-    value["evidence se"] = float(attrs.get("log_evidence_se", np.nan))
     value["held out"] = float(attrs.get("held_out_log_density", np.nan))
     number = occupied(tree)
     if number is not None:
@@ -59,6 +59,14 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
         rows = float(attrs.get("total_weight", size))  # the entropy is a mean over rows, and a row may be a sequence
         value["ICL"] = value["BIC"] + 2 * rows * float(functionals["entropy"])
     return value
+
+
+def _evidence(attrs: Mapping[Any, Any]) -> tuple[float, float]:
+    """(log evidence, its standard error): exact without an error, or an estimate of the method or of `log_evidence`."""
+    for name in ("log_evidence", "log_evidence_smc", "log_evidence_estimate"):
+        if name in attrs:
+            return float(attrs[name]), float(attrs.get(f"{name.removesuffix('_estimate')}_se", np.nan))
+    return np.nan, np.nan
 
 
 def alarms(trees: Mapping[str, xr.DataTree]) -> list[str]:

@@ -154,8 +154,15 @@ def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
             centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
         rhats = Finding(rhat, list(names), within, len(drawn))
-        details = {"apart": _deviating_chain(drawn[..., rhat > largest_rhat(rhats)])}
+        details = {"apart": _deviating_chain(drawn[..., rhat > largest_rhat(rhats)]), "longer": _longer(tree)}
     return {"R-hat": rhats._replace(details=details), "effective sample size": Finding(size, list(names))}
+
+
+def _longer(tree: xr.DataTree) -> str:
+    """The advice to chains that disagree, by the options that the method has."""
+    if "num_moves" in json.loads(tree.attrs.get("options", "{}")):
+        return "Take more particles and moves (num_samples, num_moves)"
+    return "Warm up and run longer (num_warmup, num_samples)"
 
 
 def _deviating_chain(drawn: np.ndarray) -> str:

@@ -165,8 +165,8 @@ VERDICTS = (
         CHAINS,
         ABOVE,
         largest_rhat,
-        "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. {apart}Warm up and run longer "
-        "(num_warmup, num_samples); if that does not help, the posterior has several modes and each chain is in its own",
+        "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. {apart}{longer}; if that does not "
+        "help, the posterior has several modes and each chain is in its own",
     ),
     Verdict(
         "unvisited mode",

@@ -55,6 +55,9 @@ def remarks(tree: xr.DataTree) -> list[str]:
     ]
     if "log_evidence" in tree.attrs:
         evidence.append(f"log evidence {tree.attrs['log_evidence']:.4f} (exact); the draws are independent")
+    if "log_evidence_smc" in tree.attrs:
+        value, error = tree.attrs["log_evidence_smc"], tree.attrs["log_evidence_smc_se"]
+        evidence.append(f"log evidence by sequential Monte Carlo: {value:.2f} ± {error:.2f}; moves: {tree.attrs['moves']}")
     number = occupied(tree)
     held = [f"left out, because the run was interrupted: {tree.attrs[LEFT_OUT]}"] if tree.attrs.get(LEFT_OUT) else []
     if number is not None and number.iloc[-1] < 1:

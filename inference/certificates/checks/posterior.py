@@ -53,7 +53,9 @@ TAILS = (0.05, 0.95)
 LEAST = 400  # effective draws of the chains: below it their size is not known, either (Vehtari et al. 2021)
 LEAST_REFERENCE = 2_000  # effective draws of the oracle
 HEAVIEST = 0.01  # share of the oracle's weight that one draw may have
-INTEGRATED = "log evidence by thermodynamic integration"  # the deviation that is none of draws
+INTEGRATED = "log evidence by thermodynamic integration"
+ESTIMATED = "log evidence by sequential Monte Carlo"
+OF_EVIDENCE = {INTEGRATED, ESTIMATED}  # the deviations that are none of draws
 SAME = 1e-12  # difference of two means, of functions up to 1, that rounding makes
 
 
@@ -66,11 +68,13 @@ class FitSpec(NamedTuple):
     method: str
     integrates: bool = False  # whether it has the sweeps of thermodynamic integration
     sums: bool = False  # whether its result has the evidence in closed form
+    estimates: bool = False  # whether its result has an estimate of the evidence, with an error
 
 
 SAMPLERS: dict[str, FitSpec] = {  # of methods whose `FitSpec` is not `FitSpec(name)`
     "gibbs": FitSpec("gibbs", integrates=True),
     "exact": FitSpec("exact", sums=True),
+    "smc": FitSpec("smc", estimates=True),
 }
 
 
@@ -99,7 +103,7 @@ class Pipeline:
         reported = {name: values(tree, "functionals", name).reshape(-1) for name in ("log_joint", "log_likelihood")}
         self.compare_densities(drawn, reported)
         self.compare_evidence(wanted, tree.attrs)
-        return deviations | self._integrated(wanted, seed, times)
+        return deviations | self._integrated(wanted, seed, times) | self._estimated(wanted, tree.attrs)
 
     def _keep(self, name: str, value: float, limit: float, unit: str) -> None:
         """The worst value of a figure over all looks."""
@@ -143,6 +147,13 @@ class Pipeline:
         estimate = log_evidence(self.model, self.oracle.table(self.table, 0), num_chains=number, seed=seed)
         off = (estimate.log_evidence - wanted.log_evidence) / np.hypot(estimate.standard_error, wanted.error)
         return {INTEGRATED: as_normal(float(off), number - 1)}
+
+    def _estimated(self, wanted: Posterior, attrs: Mapping[Any, Any]) -> Deviations:
+        """The error is mostly that of the families of thousands of particles, so that the difference is normal."""
+        if not self.sampler.estimates:
+            return {}
+        error = np.hypot(attrs["log_evidence_smc_se"], wanted.error)
+        return {ESTIMATED: float((attrs["log_evidence_smc"] - wanted.log_evidence) / error)}
 
 
 def as_normal(value: float, dof: int) -> float:
@@ -220,5 +231,5 @@ def _wrong(figures: tuple[Figure, ...]) -> str:
 def posterior_control(sampler: FitSpec, oracle: Oracle, seed: int, draws: int) -> Check:
     """Whether the draws of a model whose prior is wrong are rejected: they themselves, not the evidence."""
     figures = large_stage(Pipeline(sampler, oracle, seed, draws, mutated=True), seed)
-    of_draws = [figure for figure in figures if figure.name != INTEGRATED]
+    of_draws = [figure for figure in figures if figure.name not in OF_EVIDENCE]
     return rejection("posterior", oracle.mutant.what, of_draws, POWER)

@@ -153,7 +153,7 @@ def of_posterior(sampler: FitSpec, oracle: Oracle, seed: int) -> Numbers:
         "deviations": _flat(list(deviations_of(pair, wanted.weights).values()) for pair in pairs.values()),
         "verdicts": judgements_of(list(judge.worst.values())),
         "rules": rules(DENSITIES, *TAILS, *_options(sampler.method)),
-        "log evidence": [float(result.tree.attrs.get("log_evidence", np.nan)), *_integrated(sampler, result, seed)],
+        "log evidence": [*_evidence_in(result.tree), *_integrated(sampler, result, seed)],
     }
 
 
@@ -163,6 +163,12 @@ def _reference(oracle: Oracle, table: Tables, seed: int) -> Posterior:
     if oracle.enumeration is not None:
         return oracle.posterior(rng, table, REFERENCE)
     return Posterior(oracle.draw_parameters(rng, REFERENCE), np.full(REFERENCE, 1 / REFERENCE), 0.0, 1.0)
+
+
+def _evidence_in(tree: xr.DataTree) -> list[float]:
+    """The evidence of a result, or its estimate with the error; NaN where there is none."""
+    estimate = [float(tree.attrs[name]) for name in ("log_evidence_smc", "log_evidence_smc_se") if name in tree.attrs]
+    return estimate or [float(tree.attrs.get("log_evidence", np.nan))]
 
 
 def _integrated(sampler: FitSpec, result: ShortResult, seed: int) -> list[float]:
