@@ -222,9 +222,10 @@ def potential(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) ->
 
 @partial(jax.jit, static_argnames=("spec",))
 def prior_and_rest(spec: Callable[..., Any], hyper: Hyper, rows: Pytree, z: Sites) -> tuple[Array, Array]:
-    """(the log density of draws from the prior, the rest of log p(x, z)) on ℝᵈ; they add up to minus `potential`.
+    """(the log density of draws from the prior, the rest of log p(x, z)) on ℝᵈ.
 
     The rest has the observed sites and the factors, and what a scale adds to the density of a parameter: no draw follows these.
+    Both add up to minus `potential`, but for parameters that are scaled and transformed, of which NumPyro scales the Jacobian.
     """
     supports = transforms(spec, hyper, rows)
     sites = constrain(supports, z)

@@ -224,12 +224,17 @@ def described(cloud: Cloud, records: Stage, moves: str) -> tuple[dict[str, Any],
         "moves": moves,
         "log_evidence_smc": evidence.log_evidence,
         "log_evidence_smc_se": evidence.standard_error,
-        "log_evidence_of_runs": json.dumps([float(f"{value:.8g}") for value in of_runs]),
+        "log_evidence_of_runs": _listed(of_runs, 8),
+        "log_evidence_se_of_runs": _listed(np.sqrt(cloud.variance), 4),
         "stages": json.dumps(stages.tolist()),
-        "effective_ancestors": json.dumps([float(f"{value:.4g}") for value in ancestors]),
-        "acceptance": json.dumps([float(f"{value:.4g}") for value in acceptance]),
+        "effective_ancestors": _listed(ancestors, 4),
+        "acceptance": _listed(acceptance, 4),
     }
     return attrs, doubts(evidence, of_runs, ancestors, acceptance)
+
+
+def _listed(values: np.ndarray, digits: int) -> str:
+    return json.dumps([float(f"{value:.{digits}g}") for value in values])
 
 
 def doubts(evidence: Evidence, of_runs: np.ndarray, ancestors: np.ndarray, acceptance: np.ndarray) -> list[str]:

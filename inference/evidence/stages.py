@@ -73,13 +73,18 @@ class Stage(NamedTuple):
 
 
 def step(sampler: Sampler, arrays: Pytree, key: Array, state: tuple[Cloud, Stage]) -> tuple[tuple[Cloud, Stage], Stage, Array]:
-    """One stage of one run, or nothing at the posterior."""
+    """One stage of one run; nothing at the posterior, and where no particle has a density."""
 
     def onwards(state: tuple[Cloud, Stage]) -> tuple[Cloud, Stage]:
         return next_stage(sampler, arrays, key, state[0])
 
-    following = lax.cond(state[0].temperature < 1, onwards, lambda state: state, state)
-    return following, following[1], following[0].temperature >= 1
+    following = lax.cond(is_on_the_way(state[0]), onwards, lambda state: state, state)
+    return following, following[1], ~is_on_the_way(following[0])
+
+
+def is_on_the_way(cloud: Cloud) -> Array:
+    """Whether a run is not at the posterior yet, and some particle may come there."""
+    return (cloud.temperature < 1) & jnp.isfinite(cloud.log_evidence)
 
 
 def next_stage(sampler: Sampler, arrays: Pytree, key: Array, cloud: Cloud) -> tuple[Cloud, Stage]:
@@ -129,8 +134,8 @@ def next_temperature(sampler: Sampler, arrays: Pytree, particles: Pytree, now: A
         return log_ess(log_weights(increment)) - jnp.log(sampler.ess_share * len(before))
 
     left = 1 - now
-    found = dichotomy(surplus, jnp.zeros_like(now), left, eps=CLOSE)
-    # Where many weights are 0 at every t′ > t, no effective size is that large: the least step leaves them behind.
+    found = jnp.nan_to_num(dichotomy(surplus, jnp.zeros_like(now), left, eps=CLOSE))
+    # Where many weights are 0 at every t′, no effective size is that large, and the least step leaves these particles behind.
     least = jnp.finfo(now.dtype).eps * (now + jnp.finfo(now.dtype).eps)
     increment = jnp.where(found >= left, left, jnp.maximum(found, least))
     return jnp.where(increment == left, 1.0, now + increment), log_weights(increment)
