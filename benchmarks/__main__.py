@@ -17,6 +17,7 @@ from benchmarks import (
     hmm,
     latent_dirichlet,
     mixed_mixture,
+    smc,
     state_space,
     streaming,
 )
@@ -30,6 +31,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "factor_analysis": factor_analysis.PARTS,
     "hmm": hmm.PARTS,
     "state_space": state_space.PARTS,
+    "smc": smc.PARTS,
     "latent_dirichlet": latent_dirichlet.PARTS,
     "gpu": gpu.PARTS,
     "streaming": streaming.PARTS,

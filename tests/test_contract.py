@@ -296,6 +296,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "tempered_gibbs": {**DRAWS, "num_temperatures": 3},
     "collapsed_gibbs": DRAWS,
     "nuts": DRAWS,
+    "smc": {"num_samples": 10, "num_chains": 2, "num_moves": 2},
     "exact": {"num_samples": 10, "num_chains": 2},
     "laplace": {"num_samples": 10, "num_chains": 2, "num_starts": 1},
     "advi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 200},

@@ -45,6 +45,7 @@ FEWER = {
     "gibbs": DRAWS,
     "tempered_gibbs": {**DRAWS, "num_temperatures": 3},
     "collapsed_gibbs": DRAWS,
+    "smc": {"num_samples": 20, "num_chains": 2, "num_moves": 2},
     "advi": {"max_iter": 200, "num_starts": 1, "num_samples": 20},
     "cavi": {"max_iter": 20, "num_starts": 1, "num_samples": 20},
     "em": {"max_iter": 30, "num_starts": 2},

@@ -9,11 +9,12 @@ from inference.runtime.configuration import read_configuration
 from inference.runtime.files import CHECKPOINTS, CONFIG, RESULTS
 from models.errors import ZooError
 
-# Phase of an optimiser -> what its steps are. The last phase of a run comes first.
+# Phase of an optimiser, or of sequential Monte Carlo -> what its steps are. The last phase of a run comes first.
 OF_OPTIMISERS = {
     "iterations": "iterations",
     "windows": "groups of steps",
     "evaluations": "evaluations of the density",
+    "stages": "stages on the way to the posterior",
 }
 
 

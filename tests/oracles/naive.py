@@ -192,6 +192,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "nuts": {"num_warmup": 500, **DRAWS},
     "chees": {"num_warmup": 300, **DRAWS},
     "mclmc": {"num_warmup": 300, **DRAWS},
+    "smc": {"num_moves": 5, **DRAWS},
 }
 
 

@@ -33,6 +33,7 @@ CELLS = {
     "gibbs": [*BLOBS, "method=gibbs", *SHORT],
     "tempered_gibbs": [*BLOBS, "method=tempered_gibbs", "num_temperatures=3", *SHORT],
     "nuts": [*BLOBS, "method=nuts", *SHORT],
+    "smc": [*BLOBS, "method=smc", "num_samples=60", "num_chains=2"],
     "collapsed_gibbs": [*TOPICS, "method=collapsed_gibbs", *SHORT],
 }
 
