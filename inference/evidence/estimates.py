@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+UNLIKELY = 0.05  # agreement below which the spread of the runs counts
+
 
 class Evidence(NamedTuple):
     """Log p(x), its Monte Carlo standard error, and the probability that runs of one law differ by as much as these."""
@@ -17,9 +19,9 @@ class Evidence(NamedTuple):
 def combined(log_evidences: np.ndarray, variances: np.ndarray) -> Evidence:
     """The mean of the evidences Ẑ_r of R runs (R,), whose relative variances by their families are ``variances`` (R,).
 
-    Its variance is Σ_r (Ẑ_r / Σ Ẑ)² variance_r, or that of the mean by the spread of the runs, if that is larger: families do
-    not see a mode that a run has missed. The larger of two estimates is too large on average: with four runs its square is by
-    a third. The agreement is that of a χ² test of the log Ẑ_r about their mean, with R − 1 degrees of freedom.
+    Its variance is Σ_r (Ẑ_r / Σ Ẑ)² variance_r. Families do not see a mode that a run has missed, but the runs then differ. The
+    agreement is that of a χ² test of the log Ẑ_r about their mean, with R − 1 degrees of freedom. Below `UNLIKELY` the variance
+    is that of the mean by the spread of the runs, if that is larger.
 
     >>> combined(np.log([1.0, 3.0]), np.array([0.0, 0.0])).log_evidence == np.log(2.0)
     True
@@ -35,4 +37,5 @@ def combined(log_evidences: np.ndarray, variances: np.ndarray) -> Evidence:
     precision = 1 / np.maximum(variances, np.finfo(float).tiny)
     centre = (precision * log_evidences).sum() / precision.sum()
     squares = (precision * (log_evidences - centre) ** 2).sum()
-    return Evidence(log_evidence, float(max(within, between)), float(special.chdtrc(number - 1, squares)))
+    agreement = float(special.chdtrc(number - 1, squares))
+    return Evidence(log_evidence, float(max(within, between) if agreement < UNLIKELY else within), agreement)

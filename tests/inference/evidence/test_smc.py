@@ -218,7 +218,7 @@ def test_a_run_of_other_particles_starts_anew(tmp_path):
 @pytest.mark.slow
 def test_the_stated_errors_are_those_of_two_hundred_tables():
     """Of 800 runs the mean of (error / stated error)² is 1 within 0.3: its own error is 0.05, and systematic resampling may
-    make families say up to a fifth too much. The error of four runs together is the larger of two, and too large by chance.
+    make families say up to a fifth too much. So it is of the 200 evidences of four runs together, whose own error is 0.1.
     """
     rng = np.random.default_rng(0)
     of_runs, together = [], []
@@ -229,4 +229,4 @@ def test_the_stated_errors_are_those_of_two_hundred_tables():
         of_runs.append((values - log_evidence(x)) / errors)
         together.append((attrs["log_evidence_smc"] - log_evidence(x)) / attrs["log_evidence_smc_se"])
     assert 0.7 < np.mean(np.square(of_runs)) < 1.3
-    assert 0.4 < np.mean(np.square(together)) < 1.3
+    assert 0.6 < np.mean(np.square(together)) < 1.4
