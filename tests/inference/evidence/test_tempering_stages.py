@@ -95,10 +95,15 @@ def test_a_run_that_no_particle_explains_ends():
 
 
 def test_families_stay_together_and_are_counted():
-    """Systematic resampling keeps the order; the error and the number of ancestors are those of a naive count."""
-    states = ran(levels_of(4), 0.5)
+    """Systematic resampling keeps the order, and a particle that stays is where its ancestor was.
+
+    The error and the number of ancestors are those of a naive count.
+    """
+    levels = np.asarray(levels_of(4))
+    states = ran(jnp.asarray(levels), 0.5)
     for (before, _), (after, record) in pairwise(states):
         assert (np.diff(after.ancestor) >= 0).all()
+        np.testing.assert_array_equal(after.particles, levels[np.asarray(after.ancestor)])
         w = np.exp((float(after.temperature) - float(before.temperature)) * np.asarray(before.particles))
         share = np.array([w[np.asarray(before.ancestor) == k].sum() / w.sum() for k in range(len(w))])
         assert float(after.variance) == pytest.approx(((share - 1 / len(w)) ** 2).sum(), rel=1e-9)
