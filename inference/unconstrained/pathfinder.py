@@ -1,9 +1,9 @@
 """Pathfinder (Zhang, Carpenter, Gelman and Vehtari 2022), by BlackJAX: the best Gaussian along a quasi-Newton search.
 
-From each start L-BFGS goes towards a mode. Every point of its path has a Gaussian, whose covariance is the inverse Hessian that
-L-BFGS has gathered so far. The best of a path has the largest evidence lower bound (ELBO) by `ELBO_DRAWS` draws, and lies where
-the mass is rather than at the mode. The draws are of the best path. Their weights p / q give a Pareto k-hat: above 0.7 the
-Gaussian is not good enough. A smaller one does not show that it is.
+From each start L-BFGS goes towards a mode. Every point x of its path has a Gaussian N(x + Σ ∇log p(x), Σ), where Σ is the
+inverse Hessian that L-BFGS has gathered so far. The best of a path has the largest evidence lower bound (ELBO) by `ELBO_DRAWS`
+draws, and lies where the mass is rather than at the mode. The draws are of the best path. Their weights p / q give a Pareto
+k-hat: above 0.7 the Gaussian is not good enough. A smaller one does not show that it is.
 
 A path costs some hundred gradients: the fastest look at a posterior on ℝᵈ. How it can mislead: q covers one mode and one
 labelling, its tails are Gaussian, and paths may all end at the same of several modes. Where factors may be rotated, q keeps to
@@ -11,6 +11,7 @@ some of the rotations, and no k-hat is given.
 """
 
 import time
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -46,7 +47,7 @@ class Options(NamedTuple):
 class Path(NamedTuple):
     """The outcome of one path."""
 
-    best: Pytree  # BlackJAX's state of the Gaussian
+    best: Pytree  # BlackJAX's state of the Gaussian, with the gradient of log p
     elbos: Array  # (max_iter + 1,): along the path, −∞ after its end
     elbo: Array  # of the best, from `COMPARED` draws of their own
 
@@ -57,27 +58,33 @@ def paths(density: Density, max_iter: int, arrays: tuple[Pytree, Pytree], keys: 
     from blackjax.vi import pathfinder
 
     def one(key: Array, start: Array) -> Path:
-        of_path, of_draws = jax.random.split(key)
-        best, info = pathfinder.approximate(
-            of_path,
-            lambda flat: density.log_density(arrays, flat),
-            start,
-            ELBO_DRAWS,
-            maxiter=max_iter,
-            maxcor=HISTORY,
-        )
-        flat, log_q = pathfinder.sample(of_draws, best, COMPARED)
-        return Path(best, info.path.elbo, (log_densities(density, arrays, flat) - log_q).mean())
+        of_path, of_bounds, of_best = jax.random.split(key, 3)
+        target = partial(density.log_density, arrays)
+        _, info = pathfinder.approximate(of_path, target, start, 1, maxiter=max_iter, maxcor=HISTORY)
+        # BlackJAX 1.7 has the gradients of −log p here, and takes them for those of log p: its Gaussians are on the wrong side
+        # of a point. So their bounds are computed anew.
+        points = info.path._replace(grad_position=-info.path.grad_position)
+        of_points = jax.random.split(of_bounds, max_iter + 1)
+        bounds = jax.lax.map(lambda each: bound(density, ELBO_DRAWS, arrays, *each), (of_points, points))
+        elbos = jnp.where(jnp.isfinite(bounds) & jnp.isfinite(info.path.elbo), bounds, -jnp.inf)
+        best = jax.tree.map(lambda leaf: leaf[elbos.argmax()], points)
+        return Path(best, elbos, bound(density, COMPARED, arrays, of_best, best))
 
     return jax.lax.map(lambda each: one(*each), (keys, starts))
 
 
+def bound(density: Density, number: int, arrays: tuple[Pytree, Pytree], key: Array, gaussian: Pytree) -> Array:
+    """The ELBO of a Gaussian, from ``number`` draws."""
+    flat, log_q = drawn(density, number, key, gaussian)
+    return (log_densities(density, arrays, flat) - log_q).mean()
+
+
 @cached_jit(static_argnames=("density", "number"))
-def drawn(density: Density, number: int, key: Array, best: Pytree) -> tuple[Array, Array]:
+def drawn(density: Density, number: int, key: Array, gaussian: Pytree) -> tuple[Array, Array]:
     """(draws (number, d) of a Gaussian, log q of each)."""
     from blackjax.vi import pathfinder
 
-    flat, log_q = pathfinder.sample(key, best, number)
+    flat, log_q = pathfinder.sample(key, gaussian, number)
     return flat, log_q
 
 
