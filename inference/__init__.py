@@ -19,8 +19,9 @@ import_module("models")  # raises an error for versions below the bounds
 if TYPE_CHECKING:
     from inference.comparison.refitting import refit_rows
     from inference.comparison.table import compare
-    from inference.comparison.thermodynamic import log_evidence
     from inference.criticism.replications import predictive_checks
+    from inference.evidence.bridge import bridge_evidence
+    from inference.evidence.estimate import log_evidence
     from inference.fitting.fit import identify
     from inference.fitting.foreign import as_result
     from inference.fitting.modes import look_for_modes, modes
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 EXPORTS = {  # name -> the module that defines it
     "as_result": "inference.fitting.foreign",
     "blackjax_kernel": "inference.samplers.kernels",
+    "bridge_evidence": "inference.evidence.bridge",
     "certify": "inference.samplers.certification",
     "check_draws": "inference.samplers.draws",
     "co_clustering": "inference.predictions.clustering",
@@ -79,7 +81,7 @@ EXPORTS = {  # name -> the module that defines it
     "impute": "inference.predictions.imputation",
     "join_processes": "inference.streaming.source.processes",
     "learning_curve": "inference.predictions.learning_curve",
-    "log_evidence": "inference.comparison.thermodynamic",
+    "log_evidence": "inference.evidence.estimate",
     "log_likelihood": "inference.predictions.predict",
     "look_for_modes": "inference.fitting.modes",
     "modes": "inference.fitting.modes",
@@ -121,6 +123,7 @@ __all__ = [
     "METHODS",
     "as_result",
     "blackjax_kernel",
+    "bridge_evidence",
     "certify",
     "check_draws",
     "co_clustering",

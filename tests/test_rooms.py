@@ -59,6 +59,7 @@ ROOMS = [
     "inference.results",
     "inference.diagnostics",
     "inference.fitting",
+    "inference.evidence",
     "inference.predictions",
     "inference.sequences",
     "inference.topics",

@@ -153,7 +153,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
 
 def _evidence(config: dict[str, Any]) -> dict[str, float]:
     """The estimated evidence of the configuration's model on its training rows, as attributes of a result."""
-    from inference.comparison.thermodynamic import log_evidence
+    from inference.evidence.estimate import log_evidence
 
     _, data, _ = all_rows(config)
     estimate = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
@@ -162,12 +162,12 @@ def _evidence(config: dict[str, Any]) -> dict[str, float]:
 
 def _check_evidence(config: dict[str, Any]) -> None:
     """Raises `ZooError`, before anything runs, for a model whose evidence cannot be estimated."""
-    from inference.comparison.thermodynamic import evidence_task
+    from inference.evidence.estimate import possible_methods
 
     if config["model"]["name"] == "program":
         raise ZooError("evidence=true needs a model of the zoo: the evidence of a program cannot be estimated")
     _, data, _ = all_rows(config)
-    evidence_task(build_model(config["model"], data)[0], data, config["seed"])
+    possible_methods(build_model(config["model"], data)[0], data)
 
 
 def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:

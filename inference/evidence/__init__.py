@@ -1,5 +1,6 @@
-"""Methods that carry draws from the prior to the posterior and estimate the evidence on the way: sequential Monte Carlo.
+"""The evidence log p(x | model), parameters and latents integrated out, with its Monte Carlo error.
 
-A path of densities leads from one to the other (`inference.evidence.paths`), and a stage goes one step along it
-(`inference.evidence.stages`). BlackJAX's kernels move the draws, the zoo's driver runs the stages.
+Sequential Monte Carlo carries draws from the prior to the posterior: a path of densities leads from one to the other
+(`inference.evidence.paths`), and a stage goes one step along it (`inference.evidence.stages`). Bridge sampling starts from draws
+of any sampler (`inference.evidence.bridge`), thermodynamic integration from sweeps (`inference.evidence.thermodynamic`).
 """

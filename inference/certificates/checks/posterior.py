@@ -37,8 +37,8 @@ from inference.certificates.checks.parity import ROUNDING
 from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle
 from inference.certificates.oracles.posterior import Posterior
-from inference.comparison.thermodynamic import log_evidence
 from inference.engine.sweep import has_temperatures
+from inference.evidence.thermodynamic import thermodynamic_evidence
 from inference.fitting.fit import fit
 from inference.results.draws import one_axis
 from inference.results.tree import values
@@ -144,7 +144,8 @@ class Pipeline:
         if not self.sampler.integrates or not has_temperatures(self.model.algebra):
             return {}
         number = LADDERS * times
-        estimate = log_evidence(self.model, self.oracle.table(self.table, 0), num_chains=number, seed=seed)
+        table = self.oracle.table(self.table, 0)
+        estimate = thermodynamic_evidence(self.model, table, num_chains=number, seed=seed, reference=0.0)
         off = (estimate.log_evidence - wanted.log_evidence) / np.hypot(estimate.standard_error, wanted.error)
         return {INTEGRATED: as_normal(float(off), number - 1)}
 

@@ -57,8 +57,8 @@ from inference.certificates.oracles.conjugate import repeated
 from inference.certificates.oracles.oracle import Oracle, Tables
 from inference.certificates.oracles.posterior import Posterior
 from inference.certificates.witnesses.witness import Numbers
-from inference.comparison.thermodynamic import log_evidence
 from inference.engine.sweep import has_temperatures
+from inference.evidence.thermodynamic import thermodynamic_evidence
 from inference.fitting.fit import fit
 from inference.methods import stochastic_em
 from inference.methods.method import method_named
@@ -72,7 +72,8 @@ WARMUP = 4
 ITERATIONS = 2
 ATTRIBUTES = ("log_evidence", "log_evidence_laplace", "log_evidence_importance", "elbo", "pareto_k")  # of a result
 REFERENCE = 50  # draws of the oracle
-LADDER = {"num_temperatures": 4, "num_sweeps": 4, "num_chains": 4}  # of thermodynamic integration
+# Of thermodynamic integration
+LADDER: dict[str, Any] = {"num_temperatures": 4, "num_sweeps": 4, "num_chains": 4, "reference": 0.0}
 
 NumbersOf = Callable[[Oracle, int], Numbers]  # (oracle, seed of the check)
 
@@ -175,7 +176,8 @@ def _integrated(sampler: FitSpec, result: ShortResult, seed: int) -> list[float]
     assert result.model.algebra is not None
     if not sampler.integrates or not has_temperatures(result.model.algebra):
         return []
-    return [float(value) for value in log_evidence(result.model, result.oracle.table(result.table, 0), seed=seed, **LADDER)]
+    estimate = thermodynamic_evidence(result.model, result.oracle.table(result.table, 0), seed=seed, **LADDER)
+    return [float(value) for value in estimate]
 
 
 def of_predictions(asking: Asking, oracle: Oracle, seed: int) -> Numbers:

@@ -6,7 +6,7 @@ from two_stage import assert_standard_normal, of_counts, of_student
 
 from inference import completed_table, fit, impute, pooled, predict
 from inference.comparison.criteria import criteria
-from inference.comparison.thermodynamic import log_evidence
+from inference.evidence.thermodynamic import thermodynamic_evidence
 from models import MODELS, ZooError, load_data
 from models.data import Data
 
@@ -119,7 +119,7 @@ def test_the_evidence_is_the_sum_over_assignments(num_components):
     exact = fit(model, data, "exact", num_samples=4).attrs["log_evidence"]
 
     def deviations(seed, times):
-        found = log_evidence(model, data, num_temperatures=100, num_chains=8 * times, seed=seed)
+        found = thermodynamic_evidence(model, data, num_temperatures=100, num_chains=8 * times, seed=seed)
         assert found.standard_error < 0.5
         return of_student((found.log_evidence - exact) / found.standard_error, 8 * times - 1)
 
