@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from benchmarks import (
     classifiers,
     compilation,
+    evidence,
     factor_analysis,
     gmm,
     gpu,
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "gpu": gpu.PARTS,
     "streaming": streaming.PARTS,
     "compilation": compilation.PARTS,
+    "evidence": evidence.PARTS,
 }
 
 

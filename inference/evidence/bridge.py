@@ -16,7 +16,7 @@ import xarray as xr
 
 from inference.engine.requirements import require_proper
 from inference.engine.task import Kind, Task, kind_of
-from inference.evidence.images import Draws, image_around
+from inference.evidence.images import Draws, countable_symmetry, image_around
 from inference.evidence.outcome import Evidence
 from inference.evidence.proposals import Halves, conjugate_ratios, is_conjugate, warp_ratios
 from inference.evidence.two_samples import Bridge, bridged, reasons
@@ -67,6 +67,7 @@ def bridge_task(model: Model, data: object, seed: int) -> Task:
     """Model and data on the device; raises `ZooError` if bridge sampling cannot estimate the evidence."""
     task = make_task(model, data, seed, None, Silent())
     require_proper(task)
+    countable_symmetry(model)
     if model.algebra is not None and model.algebra.structure.local:
         raise ZooError(
             f"{model.name}: every row has its own {', '.join(model.algebra.structure.local)}, too many dimensions for a "

@@ -72,19 +72,24 @@ class Image(NamedTuple):
         return (moves == unmoved).reshape(len(moves), -1).all(1)
 
 
+def countable_symmetry(model: Model) -> Permutation | Reflection | None:
+    """The symmetry of a model, if its images can be counted; raises `ZooError` for factors that may be rotated."""
+    if isinstance(model.symmetry, Permutation | Reflection | None):
+        return model.symmetry
+    raise ZooError(
+        f"{model.name}: {model.symmetry.in_words()} is free, a continuous symmetry, whose images cannot be counted; bridge "
+        "sampling needs a model without it, as factor_analysis with relevance=true"
+    )
+
+
 def image_around(model: Model, sites: Draws) -> Image:
     """The image with the draws (S, …) in it, and these in its middle: moves and reference settle in turns.
 
     Raises `ZooError` for factors that may be rotated, and where nothing tells components apart.
     """
-    symmetry, dims = model.symmetry, model.naming.dims
+    symmetry, dims = countable_symmetry(model), model.naming.dims
     if symmetry is None:
         return Image(None, dims, np.zeros((1, 0)), np.zeros((1, 0)))
-    if not isinstance(symmetry, Permutation | Reflection):
-        raise ZooError(
-            f"{model.name}: {symmetry.in_words()} is free, a continuous symmetry, whose images cannot be counted; bridge "
-            "sampling needs a model without it, as factor_analysis with relevance=true"
-        )
     image = _around(sites, symmetry, dims)
     for _ in range(ROUNDS):
         moved = image.moved(sites)

@@ -1,0 +1,69 @@
+"""The log evidence by bridge sampling and by thermodynamic integration: do they agree, and what does each cost?
+
+Mixtures of one to four components on iris under the default prior. Every estimate is the mean of three seeds; the reference is
+bridge sampling of four times as many draws.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import Target, print_table
+
+SEEDS = (0, 1, 2)
+AGREEMENT = 0.1  # nats
+LONG = {"num_samples": 4000, "num_warmup": 4000, "seed": 100}
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "bridge": {"method": "bridge"},
+    "thermodynamic": {"method": "thermodynamic"},
+    "thermodynamic, long": {"method": "thermodynamic", "num_temperatures": 4000},
+}
+
+
+class Estimated(NamedTuple):
+    """Estimates of all seeds: their mean, the standard error that they state, their own deviation, and seconds of one."""
+
+    mean: float
+    stated: float
+    deviation: float
+    seconds: float
+
+
+def estimated(model: Any, data: Any, options: Mapping[str, Any]) -> Estimated:
+    """One method by all seeds."""
+    from inference import log_evidence
+
+    found, clock = [], time.perf_counter()
+    for seed in SEEDS:
+        found.append(log_evidence(model, data, seed=seed, **options))
+    values = np.array([each.log_evidence for each in found])
+    stated = float(np.sqrt(np.mean([each.standard_error**2 for each in found])))
+    return Estimated(float(values.mean()), stated, float(values.std(ddof=1)), (time.perf_counter() - clock) / len(SEEDS))
+
+
+def measure_iris() -> list[Target]:
+    """Full covariances, one to four components."""
+    from inference import log_evidence
+    from models import MODELS, load_data
+
+    data, rows, targets = load_data("iris"), [], []
+    for components in (1, 2, 3, 4):
+        model = MODELS["gmm"](data, num_components=components)
+        reference = log_evidence(model, data, "bridge", **LONG)
+        rows.append(
+            (f"K = {components}: reference", f"{reference.log_evidence:.3f}", f"{reference.standard_error:.3f}", "", "")
+        )
+        for name, options in METHODS.items():
+            found = estimated(model, data, options)
+            rows.append((name, *(f"{value:.3f}" for value in found[:3]), f"{found.seconds:.1f}"))
+            if name.startswith("bridge"):
+                off = abs(found.mean - reference.log_evidence)
+                targets.append(Target(f"{name}, K = {components}", off, AGREEMENT, unit="nats", at_least=False))
+    columns = ("iris", "log evidence", "stated error", "sd of seeds", "s")
+    print_table("Evidence of gmm on iris", columns, rows, note=f"{len(SEEDS)} seeds; the first one compiles")
+    return targets
+
+
+PARTS: Mapping[str, Callable[[], list[Target]]] = {"iris": measure_iris}
