@@ -106,6 +106,7 @@ def mixture(components: int = 2, **prior: float) -> Any:
     return MODELS["gmm"](load_data(ROWS), num_components=components, covariance="unit", prior=block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proposal", ["conjugate", "warp"])
 def test_the_evidence_is_that_of_the_sum_over_assignments(proposal):
     """Two and three exchangeable components on six rows, whose images overlap: deviations in stated errors."""
@@ -132,6 +133,7 @@ def test_labels_do_not_matter():
     assert found[0] == pytest.approx(found[1], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_known_latents_leave_no_error():
     """One component, and a classifier with all labels: the proposal is the posterior, and the error that of rounding."""
     x = ROWS[:, 0]
@@ -151,6 +153,7 @@ def normal_means(x: Any) -> None:
     numpyro.sample("x", dist.Normal(mean, 1.0).to_event(1), obs=x)
 
 
+@pytest.mark.slow
 def test_a_gaussian_program_has_the_closed_form():
     """Three independent means on ten rows, by NUTS: rows of a column have the covariance I + 4 · 11ᵀ."""
     x = np.random.default_rng(6).normal(1.0, 1.0, (10, 3))
