@@ -157,6 +157,8 @@ def _evidence(config: dict[str, Any]) -> dict[str, float]:
 
     _, data, _ = all_rows(config)
     estimate = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
+    for line in estimate.warnings:
+        print(visible(f"! log evidence: {line}"), file=sys.stderr)
     return {"log_evidence_estimate": estimate.log_evidence, "log_evidence_se": estimate.standard_error}
 
 
@@ -165,7 +167,7 @@ def _check_evidence(config: dict[str, Any]) -> None:
     from inference.evidence.estimate import possible_methods
 
     if config["model"]["name"] == "program":
-        raise ZooError("evidence=true needs a model of the zoo: the evidence of a program cannot be estimated")
+        raise ZooError("evidence=true needs a model of the zoo; in Python inference.log_evidence takes programs, too")
     _, data, _ = all_rows(config)
     possible_methods(build_model(config["model"], data)[0], data)
 
