@@ -29,8 +29,7 @@ def log_evidence(model: Model, data: Any, method: str = "best", *, seed: int = 0
       ``proposal``.
     - ``thermodynamic`` integrates over temperatures (`inference.evidence.thermodynamic`): ``num_temperatures``, ``num_sweeps``,
       ``num_chains``, ``reference``.
-    - ``best`` runs both where both are possible, and returns the one with the smaller standard error among those without
-      warnings.
+    - ``best`` runs both where both are possible, and returns the one with the smaller standard error.
 
     Raises `ZooError` for an unknown method or option, an improper prior, and a model that the method cannot take.
 
@@ -48,7 +47,7 @@ def log_evidence(model: Model, data: Any, method: str = "best", *, seed: int = 0
     if options:
         raise ZooError(f"{min(options)}= is an option of one method: name it, as method=bridge")
     estimates = [ESTIMATES[name](model, data, seed, {}) for name in possible_methods(model, data)]
-    return min(estimates, key=lambda each: (bool(each.warnings), each.standard_error))
+    return min(estimates, key=lambda each: each.standard_error)
 
 
 def possible_methods(model: Model, data: Any) -> list[str]:
