@@ -8,6 +8,7 @@ from pathlib import Path
 
 import arviz as az
 import numpy as np
+import pytest
 
 from inference.comparison.table import ELPD_DIFFERENCE, Score
 
@@ -99,11 +100,13 @@ def test_copies_of_a_mode_are_as_many_as_orders_of_its_components():
     assert f"num_components={number}" in text
 
 
-def test_sizes_within_the_error_of_the_evidence():
+def test_sizes_beyond_the_error_of_the_evidence():
     text = page("docs/missing_cells.md")
     found = np.array(re.findall(r"num_components=\d (-[\d.]+) ([\d.]+)", text), dtype=float)
-    assert abs(np.diff(found[:, 0]))[0] < found[:, 1].min()
-    assert f"lowers {found[0, 1]:.0f} nats to" in text
+    apart = abs(np.diff(found[:, 0]))[0]
+    assert apart > 4 * np.hypot(*found[:, 1])
+    odds = re.findall(r"by three nats, a factor of (\d+)", text)
+    assert float(odds[0]) == pytest.approx(np.exp(apart), rel=0.1)
 
 
 def test_the_time_of_the_default_tier_is_the_same_everywhere():

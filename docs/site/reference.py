@@ -11,6 +11,7 @@ ROOMS = {  # rooms of `inference.EXPORTS` -> heading
     "programs": "Programs of your own",
     "predictions": "Predict, impute, classify",
     "comparison": "Compare",
+    "evidence": "The evidence",
     "criticism": "Check the model",
     "identification": "Identify",
     "results": "Read results",
