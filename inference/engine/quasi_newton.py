@@ -186,8 +186,16 @@ def _curvature(objective: Objective, static: Hashable, unravel: Any, arrays: Pyt
 
 @partial(jax.jit, static_argnames=("objective", "static", "unravel"))
 def _products(objective: Objective, static: Hashable, unravel: Any, arrays: Pytree, flat: Array) -> Array:
-    """The Hessian (d, d) at a vector, one product with a unit vector at a time; of a large one the diagonal (d,) alone."""
-    gradient = jax.grad(lambda flat: objective(static, arrays, unravel(flat)))
+    return second_derivatives(lambda flat: objective(static, arrays, unravel(flat)), flat)
+
+
+def second_derivatives(function: Callable[[Array], Array], flat: Array) -> Array:
+    """The Hessian (d, d) at a vector, one product with a unit vector at a time; of a large one the diagonal (d,) alone.
+
+    >>> second_derivatives(lambda x: x[0] ** 2 * x[1], jnp.array([1.0, 3.0])).tolist()
+    [[6.0, 2.0], [2.0, 0.0]]
+    """
+    gradient = jax.grad(function)
 
     def product(index: Array) -> Array:
         unit = jnp.zeros_like(flat).at[index].set(1.0)

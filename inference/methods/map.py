@@ -7,64 +7,58 @@ variational inference, and converges to the last digits.
 The best start is the highest. A remark warns if another optimum has clearly more mass (`inference.methods.optima_by_mass`).
 """
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 from numpyro import distributions as dist
-from numpyro import infer, optim
 
 from inference.engine.initialise import num_starts, start_sites
-from inference.engine.program import constrain, constrain_starts, innermost, latent_sites, transforms, unconstrain_chains
+from inference.engine.program import constrain_starts, innermost, latent_sites, transforms, unconstrain_chains
 from inference.engine.quasi_newton import Minima, minimise, value_at
 from inference.engine.sweep import local_step
 from inference.engine.task import Points, Task, timing
+from inference.methods.delta_guide import DeltaProgram, delta, loss, minimise_by_svi
 from inference.methods.method import Method
 from inference.methods.optima_by_mass import Search, modes_by_mass
-from inference.methods.options import MaxIter, NumStarts, Tol
+from inference.methods.options import MaxIter, NumStarts, Setting, Tol
 from models.algebra import add, at_mode, structures
-from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats
+from models.base import Algebra, Hyper, Iteration, Pytree, Sites, Stats, ZooError
 
+RATE = 0.1  # of Adam: a tenth of a standard deviation in a step
 FALLEN = 5.0  # e-folds by which a positive number has fallen below its start, from where it may be on its way to 0
 FURTHER = (0.0, 2.0, 4.0)  # e-folds further, at which the log density is evaluated
 MOST_LOOKED_AT = 20  # positive numbers of a start that have fallen
 
 
 class Options(NamedTuple):
-    """Stop when the log joint gains less than ``tol`` of its gain so far; ``num_starts`` starts, those of ``em``."""
+    """Stop when the log joint gains less than ``tol`` of its gain so far; ``num_starts`` starts, those of ``em``.
+
+    With ``optimizer=svi`` an iteration is a step of Adam, and ``tol`` is a share of the log joint, see
+    `inference.methods.delta_guide`.
+    """
 
     max_iter: MaxIter = 5000
     tol: Tol = 1e-14
     num_starts: NumStarts = 10
-
-
-class DeltaProgram(NamedTuple):
-    """The static half of a run: the program, and the shapes that a guide is made for."""
-
-    spec: Callable[..., Any]
-    shapes: Any  # tree definition and shapes of the rows
-
-
-@cache
-def delta(program: DeltaProgram) -> infer.SVI:
-    """NumPyro's loss of a program with a delta guide; one object for equal arguments, so that jitted code recognises it."""
-    return infer.SVI(program.spec, infer.autoguide.AutoDelta(program.spec), optim.Adam(1e-3), infer.Trace_ELBO())
-
-
-def loss(program: DeltaProgram, arrays: tuple[Any, ...], z: Pytree) -> Array:
-    """The delta guide's loss, −log p(x, θ), as a function of unconstrained coordinates of the sites."""
-    hyper, rows, supports = arrays
-    svi = delta(program)
-    key = jax.random.PRNGKey(0)  # the objective is deterministic: no draw depends on it
-    locations = {f"{name}_auto_loc": value for name, value in constrain(supports, z).items()}
-    return svi.loss.loss(key, locations, svi.model, svi.guide, hyper, rows)
+    optimizer: Annotated[
+        Literal["lbfgs", "svi"], Setting("lbfgs: quasi-Newton steps; svi: NumPyro's SVI with a delta guide, by Adam")
+    ] = "lbfgs"
+    learning_rate: Annotated[
+        float, Setting("of optimizer=svi: Adam's first rate, in units of the curvature", low=1e-6, high=1)
+    ] = RATE
 
 
 def run(task: Task, options: Options) -> Points:
-    """Run every start to a maximum; `fit` keeps the best, and reports all."""
+    """Run every start to a maximum; `fit` keeps the best, and reports all.
+
+    Raises `ZooError` for a ``learning_rate`` without ``optimizer=svi``.
+    """
+    if options.learning_rate != RATE and options.optimizer != "svi":
+        raise ZooError(f"map: learning_rate={options.learning_rate} is of optimizer=svi; leave it out, or use optimizer=svi")
     spec = task.model.spec
     rows = task.sufficient_rows
     supports = transforms(spec, task.hyper, rows)
@@ -76,16 +70,7 @@ def run(task: Task, options: Options) -> Points:
         # on numbers, NumPyro's initialisation compiles hundreds of single operations.
         jax.eval_shape(svi.init, task.key, task.hyper, rows)
     starts = unconstrain_chains(supports, start_sites(task, num_starts(task, options.num_starts)))
-    minima = minimise(
-        loss,
-        program,
-        (task.hyper, rows, supports),
-        starts,
-        options.max_iter,
-        options.tol,
-        task.reporter,
-        task.checkpoint("evaluations"),
-    )
+    minima = _search(task, options, program, (task.hyper, rows, supports), starts)
     sites = constrain_starts(supports, minima.points)
     ends = [_end(task, {name: leaf[s] for name, leaf in sites.items()}, value) for s, value in enumerate(minima.values)]
     on_host = {name: np.asarray(value) for name, value in sites.items()}
@@ -104,6 +89,14 @@ def run(task: Task, options: Options) -> Points:
         last=Iteration(on_host, jax.tree.map(lambda *leaves: np.stack(leaves), *later)) if len(later) == len(ends) else None,
         modes=modes_by_mass(task.model, supports, search, np.array([why is None for why in failure])),
     )
+
+
+def _search(task: Task, options: Options, program: DeltaProgram, arrays: tuple[Any, ...], starts: Pytree) -> Minima:
+    """The ends of all starts by the optimiser chosen."""
+    limits = (options.max_iter, options.tol)
+    if options.optimizer == "svi":
+        return minimise_by_svi(task, program, arrays, starts, *limits, options.learning_rate)
+    return minimise(loss, program, arrays, starts, *limits, task.reporter, task.checkpoint("evaluations"))
 
 
 def _end(task: Task, sites: Sites, value: float) -> tuple[str | None, Sites | None]:
