@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NEVER = {  # a false sentence -> what finds it and its like
-    "so that a quasi-Newton method finishes the work": r"finishes the work",  # no step of SVI is taken
-    "SVI with a delta guide, from the same start": r"SVI with a delta guide",
+    "so that a quasi-Newton method finishes the work": r"finishes the work",  # one optimiser takes all steps
     "inference.stepwise does leave-one-out over its steps": r"leave-one-out over (its steps|time)",  # later steps see the step
     "longer than any run, which R-hat of the functionals shows": r"which R-hat of the functionals shows",  # docs/modes.md
     "divergences, R-hat and ESS of the functionals say when they are not": r"functionals say when they are not",

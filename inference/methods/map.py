@@ -45,7 +45,7 @@ class Options(NamedTuple):
     tol: Tol = 1e-14
     num_starts: NumStarts = 10
     optimizer: Annotated[
-        Literal["lbfgs", "svi"], Setting("lbfgs: quasi-Newton steps; svi: NumPyro's SVI with a delta guide, by Adam")
+        Literal["lbfgs", "svi"], Setting("of the steps: SciPy's L-BFGS-B, or Adam in NumPyro's SVI with a delta guide")
     ] = "lbfgs"
     learning_rate: Annotated[
         float, Setting("of optimizer=svi: Adam's first rate, in units of the curvature", low=1e-6, high=1)

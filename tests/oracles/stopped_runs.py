@@ -27,6 +27,7 @@ CELLS = {
     "cavi": [*BLOBS, "method=cavi", "num_samples=60"],
     "minibatches": [*BLOBS, "method=cavi", "num_samples=60", "batch_size=20"],
     "map": [*BLOBS, "method=map"],
+    "svi": [*BLOBS, "method=map", "optimizer=svi"],
     "laplace": [*BLOBS, "method=laplace", "num_samples=60"],
     "advi": [*BLOBS, "method=advi", "num_samples=60", "max_iter=1000"],
     "exact": ["model=linear_discriminant", *BLOBS[:2], "method=exact", "num_samples=60"],

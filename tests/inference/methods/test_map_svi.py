@@ -12,11 +12,15 @@ import numpyro.distributions as dist
 import optax
 import pandas as pd
 import pytest
+from interrupting import Interrupting
+from stopped_runs import CELLS, assert_same, resume
 
 from inference import fit
+from inference.cli.main import guarded, run_main
 from inference.engine import quasi_newton
 from inference.methods import delta_guide
 from inference.methods.delta_guide import WINDOW, adam, units_of
+from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data
 from models.data.documents import documents
 
@@ -29,6 +33,7 @@ DISPERSED = np.random.default_rng(1).negative_binomial(0.8, 0.2, (24, 2)) * 1.0
 MIXED = pd.DataFrame({"size": NUMBERS[:, 0], "kind": list("xyzx" * 6), "seen": COUNTS[:, 0]})
 RATINGS = {rater: RNG.permuted(LABELS).tolist() for rater in ("anna", "ben", "carl")}
 WORDS = [list("abca"), list("bbc"), list("cabbc"), list("ac"), list("acb"), list("cc")] * 2
+TOPICS = [list("aabab"), list("ccdcd"), list("abbab"), list("dcdcc"), list("abacb"), list("cddca")] * 2  # two, and few mixed
 FACTORS = RNG.normal(size=(24, 1)) @ RNG.normal(size=(1, 4)) + 0.5 * RNG.normal(size=(24, 4))
 GAPS = np.where(np.arange(48).reshape(24, 2) % 7 == 3, np.nan, NUMBERS)
 
@@ -66,7 +71,7 @@ CASES = {
     "hmm of mixed steps": lambda: (in_sequences(MIXED, types={"seen": "count"}), {"emission": "mixed"}),
     "hmm of inflated counts": lambda: (in_sequences(DISPERSED), {"emission": "zero_inflated_poisson"}),
     "state_space": lambda: (in_sequences(FACTORS), {"num_factors": 1}),
-    "latent_dirichlet": lambda: (load_data(documents(WORDS)), {"num_topics": 2}),
+    "latent_dirichlet": lambda: (load_data(documents(TOPICS)), {"num_topics": 2}),
 }
 QUICK = ("gmm_simple", "logistic_regression")
 ONE_POINT = 1e-6  # of the largest number of a site
@@ -232,3 +237,15 @@ def test_a_likelihood_without_a_maximum_is_said_to_have_none():
     model = MODELS["gmm"](load_data(x), num_components=3, prior="flat")
     with pytest.raises(ZooError, match="no start reached a mode"):
         fit(model, load_data(x), method="map", optimizer="svi", num_starts=4)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_goes_on_to_the_same_point(tmp_path, monkeypatch):
+    """Ctrl-C after the first window; every number of the resumed run is that of an unbroken one."""
+    with monkeypatch.context() as patch:
+        patch.setattr("inference.fitting.fit.Silent", lambda: Interrupting("climbing"))
+        assert guarded(run_main, [*CELLS["svi"], "progress=false", "pictures=false", f"out={tmp_path / 'run'}"]) == 130
+    begun = load(tmp_path / "run")["optimization"]["objective"].shape[1]
+    tree = resume(tmp_path / "run")
+    assert begun < tree["optimization"]["objective"].shape[1]
+    assert_same(tree, "svi")
