@@ -117,7 +117,7 @@ def build(
       {"concentration": 1.1}, "transition_probs": {"concentration": 1.1}, "state": {…}}``. Block "state" holds the prior of the
       emission; transitions accept one number, one per next state, or a matrix.
 
-    Whole steps may be missing, and single cells except with bernoulli and student_t: a step counts with what is observed of it.
+    Whole steps may be missing, and single cells except with multinomial: a step counts with what is observed of it.
 
     Raises `ZooError` for values that the emission cannot produce, an empty sequence, more labels than states, or a prior
     outside its support.

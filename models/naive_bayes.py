@@ -12,8 +12,8 @@
                                                                          x_nd ~ Normal(mean_{y_n d}, 1 / precision_{y_n d})
 
 Labels may be observed, missing or sets of candidates; without any label this is latent class analysis. E-step and M-step are
-those of `models.mixtures.mixture`, and p(x | y) is defined in `models.emissions.discrete`, `models.emissions.categorical` and
-`models.emissions.gaussians.gaussian`.
+those of `models.mixtures.mixture`, and p(x | y) is defined in `models.emissions`: `binary`, `discrete`, `categorical` and
+`gaussians.gaussian`.
 """
 
 import re
@@ -44,7 +44,7 @@ def build(
     likelihood), "laplace" (concentration 2: add-one smoothing at the mode), for binary features "beta(a,b)" or
     "one_sided(alpha)" (document 000's Beta(alpha, 1), see `one_sided`), or numbers by block that replace defaults:
     ``{"class_probs": {"concentration": 2}, "class": {"a": 2, "b": 2}}``. ``num_classes`` is needed only if ``data`` has no
-    labels. Cells may be missing, except with bernoulli and multinomial. Raises `ZooError` for values that the emission cannot
+    labels. Cells may be missing, except with multinomial. Raises `ZooError` for values that the emission cannot
     produce, fewer than two classes, or a prior outside its support.
 
     >>> from models import load_data

@@ -16,7 +16,7 @@ from models.emissions.named import COUNTS
 
 Prior = str | Mapping[str, Mapping[str, Any]]
 EMISSIONS = {  # emission of a naive Bayes classifier -> what it reads
-    "bernoulli": Takes(sparse=True, counts=True),
+    "bernoulli": Takes(missing=True, sparse=True, counts=True),
     "multinomial": Takes(sparse=True, counts=True),
     **{name: Takes(missing=True, sparse=True, counts=True) for name in COUNTS},
     "categorical": Takes(missing=True, words=True),
@@ -88,7 +88,7 @@ class NaiveBayes(GenerativeClassifier):
 
     ``emission`` says what X holds: 0 and 1 (bernoulli), counts (multinomial, poisson, negative_binomial, and the last two
     zero-inflated), categories or numbers (gaussian). X may be sparse for binary columns and counts. Cells may be missing (NaN),
-    except with bernoulli and multinomial.
+    except with multinomial.
 
     >>> NaiveBayes(emission="gaussian", method="exact").fit(X, y).predict_proba(X)
     """

@@ -103,8 +103,9 @@ def filled_in(table: Data, emission: Emission) -> tuple[Data, np.ndarray | None]
     missing = np.isnan(table.x)
     empty = missing.all(1)
     partly = missing.any(1) & ~empty
-    if partly.any() and not emission.encoding.missing:
-        require_complete(table._replace(x=np.where(empty[:, None], 0.0, table.x)), "hmm with this emission")
+    if partly.any() and not (emission.encoding.missing or emission.encoding.summed_out):
+        some = table._replace(x=np.where(empty[:, None], 0.0, table.x))
+        require_complete(some, "hmm with this emission", emission.encoding.remedy)
     if not empty.any():
         return table, None
     # Repeat the previous step: its group is the best guess when a fit is initialised.

@@ -195,13 +195,13 @@ def require_rows(data: Any, why: str) -> None:
         raise ZooError(f"{data.name} gives only a covariance matrix, no individual rows: {why}")
 
 
-def require_complete(data: Data, reader: str) -> None:
-    """Raise `ZooError` for the first missing cell, if ``reader`` needs complete rows."""
+def require_complete(data: Data, reader: str, remedy: str = "fill the cell in or remove the row") -> None:
+    """Raise `ZooError` for the first missing cell, if ``reader`` needs complete rows; the message ends with the ``remedy``."""
     cell = first_cell(data, np.isnan) if has_missing_cell(data) else None
     if cell is not None:
         raise ZooError(
             f"{data.name}: column {cell.column!r}, row {cell.row + 1}: the cell is missing ({cell.number} missing in all). "
-            f"{reader} needs complete rows: fill the cell in or remove the row"
+            f"{reader} needs complete rows: {remedy}"
         )
 
 

@@ -243,6 +243,35 @@ class ObservedNormal(dist.Distribution):  # type: ignore[misc]  # NumPyro has no
         return drawn
 
 
+class ObservedStudentT(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
+    """Multivariate Student-t (D,) with missing cells (NaN) integrated out: Student-t(df, loc_o, scale_oo)."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = CELLS
+    pytree_data_fields = ("df", "loc", "scale_tril")
+
+    def __init__(self, df: Array, loc: Array, scale_tril: Array, *, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale_tril = df, loc, scale_tril
+        super().__init__(jnp.shape(loc)[:-1], jnp.shape(loc)[-1:], validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        """Log density; the scale matrix of missing cells is the identity, and they are at their locations."""
+        seen = ~jnp.isnan(value)
+        both = seen[..., :, None] & seen[..., None, :]
+        scale = jnp.where(both, self.scale_tril @ jnp.swapaxes(self.scale_tril, -1, -2), jnp.eye(value.shape[-1]))
+        root = jnp.linalg.cholesky(scale)
+        away = jnp.where(seen, value - self.loc, 0.0)
+        square = (jax.scipy.linalg.solve_triangular(root, away[..., None], lower=True)[..., 0] ** 2).sum(-1)
+        half, number = 0.5 * self.df, seen.sum(-1)
+        constant = gammaln(half + 0.5 * number) - gammaln(half) - 0.5 * number * jnp.log(self.df * jnp.pi)
+        return constant - half_log_determinant(root) - (half + 0.5 * number) * jnp.log1p(square / self.df)
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        """(…, D): complete rows."""
+        drawn: Array = dist.MultivariateStudentT(self.df, self.loc, self.scale_tril).sample(key, sample_shape)
+        return drawn
+
+
 class ObservedFactors(dist.Distribution):  # type: ignore[misc]  # NumPyro has no types
     """Multivariate Normal (D,) with covariance loading loadingᵀ + diag(noise), missing cells (NaN) integrated out.
 
@@ -295,9 +324,11 @@ class SideBySide(dist.Distribution):  # type: ignore[misc]  # NumPyro has no typ
 
 
 def observed_part(components: Any) -> Any:
-    """The same distribution with missing cells (NaN) integrated out; ``components`` is Normal or has independent columns."""
+    """The same distribution with missing cells (NaN) integrated out: Normal, Student-t, or of independent columns."""
     if isinstance(components, SideBySide):
         return SideBySide(components.places, [observed_part(part) for part in components.parts])
     if isinstance(components, dist.MultivariateNormal):
         return ObservedNormal(components.loc, components.covariance_matrix)
+    if isinstance(components, dist.MultivariateStudentT):
+        return ObservedStudentT(components.df, components.loc, components.scale_tril)
     return components if isinstance(components, Categories) else ObservedColumns(components.base_dist)

@@ -2,7 +2,7 @@
 
 An `Emission` joins a conjugate family with the rows that it explains: its textbook hyperparameters and the program's sites on
 one side, ``<T(θ), u(x)>`` over a block of rows and its weighted sum on the other. `models.emissions.gaussians` holds the
-Gaussian ones, `models.emissions.discrete` and `models.emissions.categorical` the others.
+Gaussian ones, `models.emissions.binary`, `discrete` and `categorical` others.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,7 +62,9 @@ class Encoding(NamedTuple):
     check: Callable[[Data], None]  # raises ZooError for values that the block cannot explain
     # names of the columns that give a default prior no scale, and a flat one no finite density
     unscaled: Callable[[Data], list[str]] = lambda data: []
-    missing: bool = False  # whether cells may be missing
+    missing: bool = False  # whether cells may be missing, and are filled in
+    summed_out: bool = False  # whether rows with missing cells at least have a density and statistics
+    remedy: str = "fill the cell in or remove the row"  # for a table with missing cells, where none may be
     # (x on the host, origin) -> x less the origin, of a block with ``origin``, and ``location`` and ``mean`` in its units
     translated: Callable[[Any, np.ndarray], Any] | None = None
     # (x, draws (S, …) of what the program observes) -> a table like the one observed (`models.abilities.Abilities.replicated`)
@@ -101,7 +103,7 @@ def checked(data: Data, columns: tuple[str, ...], emission: Emission, model: str
     """The table with the model's columns, and no missing cell where the block needs them all; raises `ZooError`."""
     data = matched(data, columns)
     if not emission.encoding.missing:
-        require_complete(data, model)
+        require_complete(data, model, emission.encoding.remedy)
     return data
 
 

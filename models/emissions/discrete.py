@@ -1,11 +1,10 @@
-"""Likelihood blocks for binary values and counts:
+"""Likelihood blocks for counts:
 
-    bernoulli     feature_probs_kd ~ Beta(a_d, b_d)                 x_nd | z_n = k ~ Bernoulli(feature_probs_kd)
     multinomial   word_probs_k ~ Dirichlet(word_concentration)      x_n | z_n = k ~ Multinomial(Σ_v x_nv, word_probs_k)
     poisson       rate_kd ~ Gamma(shape_d, inverse_scale_d)         x_nd | z_n = k ~ Poisson(rate_kd)
 
 All log densities are linear in counts of events, so that E-step and M-step are one matrix product each
-(`models.emissions.counts`). A Beta is a Dirichlet with two levels.
+(`models.emissions.counts`).
 """
 
 from collections.abc import Callable
@@ -18,28 +17,27 @@ import numpyro
 from jax import Array
 from numpyro import distributions as dist
 from numpyro.distributions import constraints
-from scipy import sparse
 
 from models.abilities import Discriminant, Expected, Linear
 from models.base import Data, Hyper, Sites, ZooError, on_host
-from models.data.documents import Sequences, bag_of_words
+from models.data.documents import bag_of_words
 from models.data.table import first_cell, is_sparse, require_no_categories
 from models.distributions.observed import WordCounts
 from models.emissions import counts
 from models.emissions.block import BlockNaming, BlockPrior, Emission, Encoding, Likelihood
 from models.emissions.counts import Counts
-from models.families.conjugate import GammaStats, dirichlet, gamma, log_mean
+from models.families.conjugate import GammaStats, dirichlet, gamma
 from models.rows.centring import flat
 
 CATEGORIES = "use emission=categorical, or leave it out with data.columns=[…]"
-_BY_COLUMN = ("component", "feature")
+BY_COLUMN = ("component", "feature")
 
 
 def column_coords(data: Data) -> dict[str, list[Any]]:
     return {"feature": list(data.columns)}
 
 
-def _refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -> None:
+def refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -> None:
     """Raise `ZooError` for the first cell that is ``wrong``."""
     found = first_cell(data, wrong)
     if found is not None:
@@ -52,8 +50,8 @@ def _refuse(data: Data, wrong: Callable[[np.ndarray], np.ndarray], needs: str) -
 def _whole(data: Data) -> Any:
     """The counts; raises `ZooError` for a cell that is not a count."""
     require_no_categories(data, CATEGORIES)
-    _refuse(data, lambda x: x < 0, "counts cannot be negative")
-    _refuse(data, lambda x: (x != np.floor(x)) & ~np.isnan(x), "counts must be whole numbers")
+    refuse(data, lambda x: x < 0, "counts cannot be negative")
+    refuse(data, lambda x: (x != np.floor(x)) & ~np.isnan(x), "counts must be whole numbers")
     return data.x
 
 
@@ -61,102 +59,9 @@ def _check_counts(data: Data) -> None:
     _whole(data)
 
 
-def _profile(mean: Array, variance: Array) -> tuple[Expected, ...]:
+def columns_expected(mean: Array, variance: Array) -> tuple[Expected, ...]:
     """Expected columns from means and variances (K, D)."""
     return tuple(Expected(*pair) for pair in zip(jnp.asarray(mean).T, jnp.asarray(variance).T, strict=True))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Bernoulli: x (N, D) in {0, 1}; T = (log(1 − p), log p) along the last axis, nu = (b − 1 + zeros, a − 1 + ones)
-
-
-def _binary(data: Data) -> Any:
-    """The table as booleans; raises `ZooError` for a cell other than 0 and 1."""
-    if isinstance(data.x, Sequences):
-        return bag_of_words(data).x != 0
-    require_no_categories(data, CATEGORIES)
-    if is_sparse(data.x) and data.x.format == "csr" and data.x.has_canonical_format and (data.x.data == 1).all():
-        filled = (np.ones(data.x.nnz, bool), data.x.indices, data.x.indptr)
-        return sparse.csr_array(filled, shape=data.x.shape)  # `astype` would copy the places of the cells
-    ones = data.x == 1
-    sound = (data.x.data == 1).all() if is_sparse(data.x) else (ones | (data.x == 0)).all()
-    if not sound:
-        needs = "emission=bernoulli takes 0 and 1: binarise with data.threshold=<number>, or choose another emission"
-        _refuse(data, lambda x: (x != 0) & (x != 1), needs)
-    return ones
-
-
-def _check_binary(data: Data) -> None:
-    _binary(data)
-
-
-def _bernoulli_prior(hyper: Hyper, num_components: int) -> Array:
-    pair = np.stack([hyper["b"] - 1, hyper["a"] - 1], axis=-1)
-    return on_host(np.tile(pair, (num_components, 1, 1)))
-
-
-def _bernoulli_program(hyper: Hyper, x: Array, num_components: int, proper: bool) -> dist.Distribution:
-    shape = (num_components, x.shape[1])
-    beta = dist.Beta(hyper["a"], hyper["b"]).expand(shape).to_event(2) if proper else flat(constraints.unit_interval, shape)
-    return dist.Bernoulli(probs=numpyro.sample("feature_probs", beta)).to_event(1)
-
-
-def _bernoulli_log_density(T: Array) -> Callable[[Any], Array]:
-    return lambda x: counts.log_mass_binary(x, T[..., 1], T[..., 0])
-
-
-def _bernoulli_statistics(weight: Array, x: Any) -> Array:
-    return jnp.stack(counts.totals_binary(weight, x), axis=-1)
-
-
-def _bernoulli_natural(hyper: Hyper, sites: Sites) -> Array:
-    probs = jnp.asarray(sites["feature_probs"])
-    return jnp.stack([jnp.log1p(-probs), jnp.log(probs)], axis=-1)
-
-
-def _bernoulli_linear(hyper: Hyper, sites: Sites) -> Linear:
-    absent, present = jnp.moveaxis(_bernoulli_natural(hyper, sites), -1, 0)
-    return Linear(absent.sum(1), {"x": present - absent})
-
-
-def _bernoulli_draw(key: Array, sites: Sites, z: Array) -> Array:
-    return jax.random.bernoulli(key, sites["feature_probs"][z])
-
-
-bernoulli = Emission(
-    family=dirichlet,
-    prior=BlockPrior(
-        parameters=("a", "b"),
-        defaults=lambda data, num_components: {"a": 2.0, "b": 2.0},
-        bounds=lambda columns: {},
-        constants=lambda data: {},
-        nu=_bernoulli_prior,
-        shapes=lambda columns: {"a": (columns,), "b": (columns,)},
-    ),
-    likelihood=Likelihood(
-        program=_bernoulli_program,
-        features=lambda hyper, x: counts.as_float(x),
-        log_density=_bernoulli_log_density,
-        statistics=_bernoulli_statistics,
-        draw=_bernoulli_draw,
-        predictive=lambda nu: _bernoulli_log_density(log_mean(nu)),
-    ),
-    encoding=Encoding(
-        encode=lambda data: counts.encode(_binary(data)),
-        observation=lambda x: counts.dense(counts.as_float(x)),
-        check=_check_binary,
-    ),
-    coordinates=lambda hyper, x: counts.coordinates(counts.as_float(x)),
-    sites=lambda hyper, T: {"feature_probs": jnp.exp(T[..., 1])},
-    natural=_bernoulli_natural,
-    naming=BlockNaming(
-        dims=(("feature_probs", _BY_COLUMN), ("a", ("feature",)), ("b", ("feature",))),
-        coords=column_coords,
-        density_of="binary columns",
-    ),
-    discriminant=Discriminant(_bernoulli_linear, lambda x: {"x": counts.dense(counts.as_float(x))}, (("x", ("feature",)),)),
-    profile=lambda sites: _profile(sites["feature_probs"], sites["feature_probs"] * (1 - sites["feature_probs"])),
-)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -218,6 +123,10 @@ def _multinomial_draw(key: Array, sites: Sites, z: Array) -> Counts:
 
 
 DRAWN_WORDS = 20
+UNKNOWN_SUM = (
+    "without a count the sum of the row is unknown, which a multinomial is given; fill the cell in, remove the row, or use "
+    "emission=poisson, under which any count may be missing"
+)
 
 
 multinomial = Emission(
@@ -241,6 +150,7 @@ multinomial = Emission(
         encode=_encode_multinomial,
         observation=_observed_counts,
         check=_check_counts,
+        remedy=UNKNOWN_SUM,
     ),
     coordinates=lambda hyper, x: counts.coordinates(counts.as_float(x.value)),
     sites=lambda hyper, T: {"word_probs": jnp.exp(T)},
@@ -332,7 +242,7 @@ poisson = Emission(
     sites=lambda hyper, T: {"rate": -T.exposure},
     natural=_poisson_natural,
     naming=BlockNaming(
-        dims=(("rate", _BY_COLUMN), ("shape", ("feature",)), ("inverse_scale", ("feature",))),
+        dims=(("rate", BY_COLUMN), ("shape", ("feature",)), ("inverse_scale", ("feature",))),
         coords=column_coords,
         kind="count",
         may_be_zero=("rate",),
@@ -343,5 +253,5 @@ poisson = Emission(
         lambda x: {"x": _observed_counts(x)},
         (("x", ("feature",)),),
     ),
-    profile=lambda sites: _profile(sites["rate"], sites["rate"]),
+    profile=lambda sites: columns_expected(sites["rate"], sites["rate"]),
 )

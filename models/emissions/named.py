@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from models.data.columns import Layout, layout
 from models.data.table import Data
+from models.emissions.binary import bernoulli
 from models.emissions.block import Emission
 from models.emissions.categorical import categorical, levels_of
-from models.emissions.discrete import bernoulli, multinomial, poisson
+from models.emissions.discrete import multinomial, poisson
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.emissions.gaussians.student_t import ESTIMATED, student_t
 from models.emissions.negative_binomial import negative_binomial

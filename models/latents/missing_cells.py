@@ -62,20 +62,30 @@ def _expected(update: Callable[[Array, Array], Array]) -> Callable[[Array, Any],
         component = update(key, _component(local))
         if not isinstance(local, Completion):
             return component
-        identity = jnp.broadcast_to(jnp.eye(local.root.shape[-1], dtype=local.root.dtype), local.root.shape)
-        both = local.missing[:, None, :, None] * local.missing[:, None, None, :]
-        return Completed(component, local.centre, both * cho_solve((local.root, True), identity))
+        return Completed(component, local.centre, covariance_of(local))
 
     return completed
+
+
+def covariance_of(local: Completion) -> Array:
+    """(N, K, D, D): the covariance of the missing cells, 0 elsewhere."""
+    identity = jnp.broadcast_to(jnp.eye(local.root.shape[-1], dtype=local.root.dtype), local.root.shape)
+    both = local.missing[:, None, :, None] * local.missing[:, None, None, :]
+    return both * cho_solve((local.root, True), identity)
+
+
+def noise_of(key: Array, local: Completion) -> Array:
+    """(N, K, D): draws of the missing cells less their mean, 0 elsewhere."""
+    noise = jax.random.normal(key, local.centre.shape, local.centre.dtype)
+    drawn = solve_triangular(jnp.swapaxes(local.root, -1, -2), noise[..., None], lower=False)[..., 0]
+    return local.missing[:, None, :] * drawn
 
 
 def _sample(key: Array, local: Any) -> Any:
     key_component, key_cells = jax.random.split(key)
     if not isinstance(local, Completion):
         return categorical.sample(key, local)
-    noise = jax.random.normal(key_cells, local.centre.shape, local.centre.dtype)
-    drawn = solve_triangular(jnp.swapaxes(local.root, -1, -2), noise[..., None], lower=False)[..., 0]
-    centre = local.centre + local.missing[:, None, :] * drawn
+    centre = local.centre + noise_of(key_cells, local)
     return Completed(categorical.sample(key_component, local.component), centre, None)
 
 

@@ -7,7 +7,7 @@ from naive_emissions import build, table
 from scipy import sparse
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
-from inference import discriminant, fit, predict
+from inference import discriminant, fit, impute, log_likelihood, predict
 from models import MODELS, ZooError, load_data
 from models.data.documents import documents
 
@@ -140,3 +140,23 @@ MISTAKES = [
 def test_mistakes_are_named(make, words):
     with pytest.raises(ZooError, match=words):
         make()
+
+
+def test_zeros_and_ones_count_where_they_are_observed():
+    """By hand: the mode is prior + counts of the observed cells, and a missing cell is 1 with its classes' probabilities."""
+    x = np.array([[1, 0], [np.nan, 1], [1, np.nan], [0, 0], [0, np.nan], [np.nan, np.nan], [1, np.nan]], dtype=float)
+    data = load_data(x, labels=["a", "a", "a", "b", "b", "b", None])
+    model = MODELS["naive_bayes"](data, emission="bernoulli", prior={"class": {"a": 2.0, "b": 3.0}})
+    labelled = load_data(x[:6], labels=list("aaabbb"))
+    found = fit(model, labelled, "em")["point_estimate"]["feature_probs"].values
+    ones, observed = np.array([[2, 1], [0, 0]]), np.array([[2, 2], [2, 1]])
+    np.testing.assert_allclose(found, (1 + ones) / (3 + observed), rtol=1e-12)
+    sites = {"class_probs": np.array([0.3, 0.7]), "feature_probs": np.array([[0.9, 0.2], [0.4, 0.6]])}
+    joint = sites["class_probs"] * sites["feature_probs"][:, 0]
+    density = log_likelihood(model, sites, load_data(x[6:], labels=[None]))
+    np.testing.assert_allclose(density, np.log(joint.sum()), rtol=1e-12)
+    filled = impute(model, sites, load_data(x[6:], labels=[None]), num_draws=2000)
+    wanted = joint @ sites["feature_probs"][:, 1] / joint.sum()
+    assert float(filled["imputed_mean"][0]) == pytest.approx(wanted, rel=1e-9)
+    # Five standard errors of 2,000 draws of a binary cell
+    assert abs(float(filled["imputed"].mean()) - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / 2000)

@@ -19,8 +19,7 @@ from naive_chain import (
 
 from models import Data, Model, load_data
 
-NEED_ALL = ("bernoulli", "tails")  # whose single cells may not be missing, beside emissions of one column
-HOLED = [name for name in CELLS if name not in (*NEED_ALL, "categorical")]
+HOLED = [name for name in CELLS if name != "categorical"]  # whose single cells may be missing: of several columns
 
 
 STATES = ("cold", "hot", "2")  # of the labelled cells: two of the labels, and one more

@@ -25,10 +25,13 @@ from numpyro.distributions import constraints
 
 from models.base import Data, Family, Hyper, Sites, Stats, ZooError, on_host
 from models.emissions.block import Emission
+from models.emissions.gaussians.columns import ObservedSquares
 from models.emissions.gaussians.gaussian import GAUSSIANS
+from models.families.cholesky import half_log_determinant
 from models.families.conjugate import GaussianStats, joint
 from models.families.degrees_of_freedom import TailStats, degrees_of_freedom, normaliser, point
 from models.families.log_gamma import log_gamma
+from models.latents.missing_cells import Completion, Partial
 from models.latents.precision_factors import Factored, FactoredRows, FactorGiven, precision_factors
 from models.rows.centring import LOG_2PI, flat
 from models.rows.scales import robust_moments
@@ -41,17 +44,23 @@ SITE = "degrees_of_freedom"
 class Form(NamedTuple):
     """What tells one covariance from another."""
 
-    half_log_det: Callable[[GaussianStats, int], Array]  # (T, D) -> ½ log det Λ: (K,), or (1,) where all components share it
+    half_log_det: Callable[
+        [GaussianStats, Array], Array
+    ]  # (T, cells observed (N, D) or (1, D)) -> ½ log det Λ: (N or 1, K or 1)
     scatter: Callable[[np.ndarray], Any]  # variances of the columns (D,) -> the prior's scatter
     scale_tril: Callable[[Any], Array]  # the Gaussian components of the program -> Cholesky factors of their covariances
 
 
-_MATRIX = Form(lambda T, dimension: T.exponent.reshape(-1), np.diag, lambda normal: normal.scale_tril)
+_MATRIX = Form(lambda T, observed: T.exponent.reshape(1, -1), np.diag, lambda normal: normal.scale_tril)
 FORMS: Mapping[str, Form] = {
     "full": _MATRIX,
     "tied": _MATRIX,
-    "diag": Form(lambda T, dimension: T.exponent.sum(1), np.asarray, lambda normal: _diagonal(normal.base_dist.scale)),
-    "spherical": Form(lambda T, dimension: dimension * T.exponent, np.mean, lambda normal: _diagonal(normal.base_dist.scale)),
+    "diag": Form(lambda T, observed: observed @ T.exponent.T, np.asarray, lambda normal: _diagonal(normal.base_dist.scale)),
+    "spherical": Form(
+        lambda T, observed: observed.sum(1, keepdims=True) * T.exponent,
+        np.mean,
+        lambda normal: _diagonal(normal.base_dist.scale),
+    ),
 }
 
 
@@ -160,7 +169,7 @@ def _emission(covariance: str, given: float | None) -> Emission:
             draw=partial(_draw, gaussian, degrees),
             predictive=None,
         ),
-        encoding=gaussian.encoding._replace(missing=False),
+        encoding=gaussian.encoding._replace(missing=False, summed_out=True),
         sites=lambda hyper, T: gaussian.sites(hyper, T[GAUSSIAN]) | degrees.sites(T),
         natural=lambda hyper, sites: {GAUSSIAN: gaussian.natural(hyper, sites), **degrees.natural(sites)},
         naming=gaussian.naming._replace(dims=(*gaussian.naming.dims, *degrees.dims)),
@@ -189,28 +198,47 @@ def _log_density(gaussian: Emission, form: Form, degrees: Degrees, T: Stats) -> 
     """E-step of (component, factor): q(u | k) = Gamma(h + D / 2, h − Q_nk), with h = ν / 2 and Q_nk = −½ E[(x − μ)ᵀ Λ (x − μ)].
 
     Log p(x, u | θ) = ½ log det Λ − D/2 log 2π + D/2 log u + u Q + log Gamma(u; h, h) is integrated over u in closed form. Under
-    q(θ), every term is replaced by its mean.
+    q(θ), every term is replaced by its mean. Of a row with missing cells, D is the number of the observed ones. For a matrix Λ,
+    det Λ is then divided by det Λ_mm of the missing ones, and Q is at the means of these.
     """
     moments: GaussianStats = T[GAUSSIAN]
     tails = degrees.tails(T)
     dimension = moments.total.reshape(moments.total.shape[0], -1).shape[1]
     without_determinant = gaussian.likelihood.log_density(moments._replace(exponent=jnp.zeros_like(moments.exponent)))
-    shape = tails.half + 0.5 * dimension
-    constant = form.half_log_det(moments, dimension) - 0.5 * dimension * (LOG_2PI + 1) + tails.factors - normaliser(shape)
 
     def log_density(features: Any) -> FactorGiven:
-        quadratic = without_determinant(features) + 0.5 * dimension * LOG_2PI
+        given = without_determinant(features)
+        cells = given if isinstance(given, Completion) else None
+        of_missing = 0.0 if cells is None else half_log_determinant(cells.root)  # ½ log det Λ_mm
+        observed = observed_cells(features, dimension)
+        half_number = 0.5 * observed.sum(1, keepdims=True)
+        quadratic = gaussian.hidden.component(given) + of_missing + half_number * LOG_2PI
+        shape = tails.half[None, :] + half_number
         rate = tails.half[None, :] - jnp.minimum(quadratic, 0.0)  # rounding may lift it above 0
-        excess = (rate - shape[None, :]) / shape[None, :]
-        component = constant[None, :] - shape[None, :] * jnp.log1p(excess)  # log Γ(a) − a log b, without large numbers
-        return FactorGiven(component, jnp.broadcast_to(shape, rate.shape[1:]), rate)
+        half_log_det = form.half_log_det(moments, observed) - of_missing
+        constant = half_log_det - half_number * (LOG_2PI + 1) + tails.factors[None, :] - normaliser(shape)
+        component = constant - shape * jnp.log1p((rate - shape) / shape)  # log Γ(a) − a log b, without large numbers
+        return FactorGiven(component, jnp.broadcast_to(shape, (shape.shape[0], rate.shape[1])), rate, cells)
 
     return log_density
+
+
+def observed_cells(features: Any, dimension: int) -> Array:
+    """1 for the observed cells of every row (N, D), 0 for the others; ones (1, D) of rows that are complete."""
+    if isinstance(features, Partial):
+        return 1 - features.missing
+    if isinstance(features, ObservedSquares):
+        return features.monomials[:, 2 * dimension :]
+    return jnp.ones((1, dimension))
 
 
 def _statistics(gaussian: Emission, degrees: Degrees, weight: Array, completed: FactoredRows) -> dict[str, Stats]:
     """Σ_n r_nk (1, u, u x, u x xᵀ) of the Gaussian block, and those of the degrees of freedom."""
     z, rows = completed
+    if z.cells is not None and z.cells.covariance is not None:  # E[u cov(x | u)] does not depend on u
+        rows = z.cells._replace(covariance=z.cells.covariance / z.factor[..., None, None])
+    elif z.cells is not None:
+        rows = z.cells
     moments = gaussian.likelihood.statistics(weight * z.factor, rows)
     exponent = gaussian.likelihood.statistics(weight, rows).exponent
     return {GAUSSIAN: moments._replace(exponent=exponent), **degrees.statistics(weight, z)}

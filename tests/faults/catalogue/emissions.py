@@ -6,6 +6,7 @@ MATRICES = "models/emissions/gaussians/matrices.py"
 COLUMNS = "models/emissions/gaussians/columns.py"
 STUDENT = "models/emissions/gaussians/student_t.py"
 DISCRIMINANTS = "models/emissions/gaussians/discriminants.py"
+BINARY = "models/emissions/binary.py"
 DISCRETE = "models/emissions/discrete.py"
 COUNTS = "models/emissions/counts.py"
 SYMBOLS = "models/emissions/single_categorical.py"
@@ -170,7 +171,7 @@ FAULTS = (
     ),
     Fault(
         "bernoulli-prior-swapped",
-        f"{DISCRETE}::_bernoulli_prior",
+        f"{BINARY}::_prior",
         '[_1, hyper["a"] - 1]',
         '[hyper["a"] - 1, _1]',
         "the two parameters of a Beta prior are exchanged",
@@ -194,7 +195,7 @@ FAULTS = (
     ),
     Fault(
         "binary-variance",
-        f"{DISCRETE}::bernoulli",
+        f"{BINARY}::bernoulli",
         "_1 * (1 - _1)",
         "_1",
         "the variance of a binary column is its mean",
@@ -299,8 +300,8 @@ FAULTS = (
     Fault(
         "factor-log-mean",
         f"{FACTORS}::_expected",
-        "digamma(shape)",
-        "jnp.log(shape)",
+        "digamma(local.shape)",
+        "jnp.log(local.shape)",
         "E[log u] is log E[u]",
         "formula",
     ),

@@ -41,7 +41,7 @@ def test_clones_have_equal_parameters(kind):
 def test_tags_follow_the_parameters():
     assert get_tags(GaussianMixture()).input_tags.allow_nan
     assert not get_tags(GaussianMixture(tails="student_t")).input_tags.allow_nan
-    assert not get_tags(NaiveBayes()).input_tags.allow_nan
+    assert not get_tags(NaiveBayes(emission="multinomial")).input_tags.allow_nan
     assert get_tags(NaiveBayes(emission="gaussian")).input_tags.allow_nan
     assert get_tags(LatentDirichlet()).input_tags.sparse
     assert get_tags(LatentDirichlet()).input_tags.positive_only

@@ -7,7 +7,7 @@ from naive import near
 from scipy import stats
 from scipy.special import betaln
 
-from models.emissions.discrete import bernoulli
+from models.emissions.binary import bernoulli
 from models.emissions.gaussians.gaussian import GAUSSIANS
 from models.emissions.markov import Alphabet, concentrations
 from models.emissions.single_categorical import symbols
