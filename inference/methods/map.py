@@ -1,8 +1,8 @@
-"""Maximum a posteriori: a quasi-Newton search for the mode of the NumPyro program.
+"""Maximum a posteriori: a search for the mode of the NumPyro program.
 
 The objective is the loss of NumPyro's `AutoDelta`, −log p(x, θ) in the coordinates of the program's sites, without a Jacobian
-(errata E20), so that the answer is EM's. It has no noise. L-BFGS-B therefore takes the place of all steps of stochastic
-variational inference, and converges to the last digits.
+(errata E20), so that the answer is EM's. It has no noise. L-BFGS-B therefore converges to the last digits. With
+``optimizer=svi`` the steps are those of stochastic variational inference (`inference.methods.delta_guide`), to the same point.
 
 The best start is the highest. A remark warns if another optimum has clearly more mass (`inference.methods.optima_by_mass`).
 """
