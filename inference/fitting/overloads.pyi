@@ -84,6 +84,8 @@ class MapOptions(Shared, total=False):
     max_iter: int
     tol: float
     num_starts: int
+    optimizer: Literal["lbfgs", "svi"]
+    learning_rate: float
 
 class LaplaceOptions(Shared, total=False):
     max_iter: int
@@ -97,6 +99,12 @@ class AdviOptions(Shared, total=False):
     rank: int
     max_iter: int
     tol: float
+    num_starts: int
+    num_samples: int
+    num_chains: int
+
+class PathfinderOptions(Shared, total=False):
+    max_iter: int
     num_starts: int
     num_samples: int
     num_chains: int
@@ -125,6 +133,13 @@ class MclmcOptions(Shared, total=False):
     mean_steps: float
     permute_components: bool
 
+class SmcOptions(Shared, total=False):
+    num_samples: int
+    num_chains: int
+    num_moves: int
+    ess_share: float
+    moves: Literal["default", "gibbs", "hmc", "independent"]
+
 class EveryOption(Shared, total=False):
     max_iter: int
     tol: float
@@ -142,12 +157,17 @@ class EveryOption(Shared, total=False):
     thin: int
     learn: Literal["none", "symmetric", "asymmetric"]
     integrate: Literal["all", "local"]
+    optimizer: Literal["lbfgs", "svi"]
+    learning_rate: float
     guide: Literal["full_rank", "low_rank", "mean_field"]
     rank: int
     target_accept: float
     max_tree_depth: int
     backend: Literal["numpyro", "blackjax", "nutpie"]
     mean_steps: float
+    num_moves: int
+    ess_share: float
+    moves: Literal["default", "gibbs", "hmc", "independent"]
 
 class KernelOptions(Shared, total=False):
     num_warmup: int
@@ -182,9 +202,13 @@ def fit(model: Any, data: Any, method: Literal["laplace"], **options: Unpack[Lap
 @overload
 def fit(model: Any, data: Any, method: Literal["advi"], **options: Unpack[AdviOptions]) -> xr.DataTree: ...
 @overload
+def fit(model: Any, data: Any, method: Literal["pathfinder"], **options: Unpack[PathfinderOptions]) -> xr.DataTree: ...
+@overload
 def fit(model: Any, data: Any, method: Literal["chees"], **options: Unpack[CheesOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: Literal["mclmc"], **options: Unpack[MclmcOptions]) -> xr.DataTree: ...
+@overload
+def fit(model: Any, data: Any, method: Literal["smc"], **options: Unpack[SmcOptions]) -> xr.DataTree: ...
 @overload
 def fit(model: Any, data: Any, method: str, **options: Unpack[EveryOption]) -> xr.DataTree: ...
 @overload
