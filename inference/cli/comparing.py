@@ -16,11 +16,13 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from inference.cli.runs.config import choices, compose, entry_options, expand
+from inference.cli.combinations import on_one_data_set, relevant, with_backend
+from inference.cli.runs.config import compose, expand
 from inference.cli.runs.execute import all_rows, build_model, prepare_jax
 from inference.cli.runs.execute_blocks import execute_any
 from inference.cli.runs.fitted_run import Stage, stage_of
 from inference.cli.runs.run_folder import amend, locked_folder
+from inference.comparison.costs import COSTS, costs
 from inference.comparison.criteria import BOUND, COLUMNS, SMALL, alarms, best_sizes, model_warnings, plot_criteria
 from inference.comparison.sweep import short_name, titles_of
 from inference.comparison.sweep_plan import is_sweep, read_plan
@@ -35,7 +37,7 @@ from inference.runtime.formats.texts import visible
 from inference.runtime.progress import console
 from models.errors import ZooError, exists
 
-WRITTEN = ("comparison.csv", "distances.csv", "comparison.png", "criteria.png")
+WRITTEN = ("comparison.csv", "distances.csv", "costs.csv", "comparison.png", "criteria.png")
 
 
 def compare_runs(arguments: list[str]) -> int:
@@ -86,6 +88,7 @@ def _show(trees: Mapping[str, xr.DataTree], reference: str | None, target: Path 
     comparison = compare(trees, reference)
     screen = console()
     print_comparison(comparison, screen)
+    print_costs(trees, comparison, screen)
     print_problems(trees, screen)
     if _differ_in_size(comparison):
         print_criteria(comparison, [*alarms(trees), *model_warnings(trees)], screen)
@@ -103,6 +106,9 @@ def _write(trees: Mapping[str, xr.DataTree], comparison: Comparison, target: Pat
     write_table(target / "comparison.csv", comparison.table, index_label="result")
     write_table(target / "distances.csv", comparison.distances, index_label="functional")
     names = ["comparison.csv", "distances.csv"]
+    if len(of_chains := costs(trees if comparison.one_model else {}, comparison.reference)) > 1:
+        write_table(target / "costs.csv", of_chains, index_label="result")
+        names.append("costs.csv")
     if comparison.reference is not None or comparison.one_model:
         names += ["comparison.png"] if plot_forest(trees, target / "comparison.png", comparison.reference) else []
     elif comparison.table["log loss"].notna().any():
@@ -126,7 +132,9 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
     plans = []
     for combination in combinations:
         title = " ".join(short_name(override) for override in combination if override not in shared)
-        plans.append((title or "run", compose(_relevant(_on_one_data_set(combination, combinations[0])))))
+        plans.append(
+            (title or "run", compose(relevant(on_one_data_set(with_backend(combination), with_backend(combinations[0])))))
+        )
     if any(config["data"] != plans[0][1]["data"] for _, config in plans):
         raise ZooError("compare needs results of the same data: give one data=, or run several data sets with inference.run -m")
     for _, config in plans:
@@ -170,23 +178,6 @@ def _check_evidence(config: dict[str, Any]) -> None:
         raise ZooError("evidence=true needs a model of the zoo; in Python inference.log_evidence takes programs, too")
     _, data, _ = all_rows(config)
     possible_methods(build_model(config["model"], data)[0], data)
-
-
-def _on_one_data_set(overrides: list[str], first: list[str]) -> list[str]:
-    """The overrides, with the data set of the first result if none is named."""
-    if any(o.startswith("data=") for o in overrides):
-        return overrides
-    return [f"data={compose(_relevant(first))['data']['name']}", *overrides]
-
-
-def _relevant(overrides: list[str]) -> list[str]:
-    """The overrides without options of other methods and models: ``num_samples=500`` only goes to methods that draw."""
-    for group, prefix, usual in (("method", "", "nuts"), ("model", "model.", "gmm")):
-        chosen = next((o.split("=", 1)[1] for o in overrides if o.startswith(f"{group}=")), usual)
-        options = {name: {prefix + option for option in entry_options(group, name)} for name in choices(group)}
-        foreign = set().union(*options.values()) - options.get(chosen, set())
-        overrides = [o for o in overrides if o.split("=", 1)[0] not in foreign]
-    return overrides
 
 
 def _titled(folders: list[str]) -> dict[str, str | Path]:
@@ -297,6 +288,15 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_table("functional", comparison.distances))
 
 
+def print_costs(trees: Mapping[str, xr.DataTree], comparison: Comparison, console: Console) -> None:
+    """What effective draws cost, where several results are of chains of one model."""
+    frame = costs(trees if comparison.one_model else {}, comparison.reference)
+    if len(frame) < 2:
+        return
+    console.print("effective draws and their cost; z: largest deviation of a mean, over its error", style="bold")
+    console.print(_table("result", frame[list(COSTS)].dropna(axis=1, how="all")))
+
+
 def _table(first: str, frame: pd.DataFrame) -> Table:
     table = Table(Column(first, overflow="fold"), box=None, pad_edge=False, header_style="bold")
     for column in frame:
@@ -326,7 +326,7 @@ def _cell(column: str, value: float) -> str:
         return "–" if value != value else f"{value:.2f}"
     if column in HELD_OUT:
         return "–" if value != value else f"{value:.4f}"
-    if column in ("ESS", "ESS/s", "exit", "parameters"):
+    if column in ("ESS", "ESS/s", "bulk ESS", "tail ESS", "ESS/s in all", "exit", "parameters"):
         return format_number(value, "ess_bulk")
     if column == "R-hat":
         return format_number(value, "r_hat")

@@ -81,7 +81,7 @@ def move(
     return chain, {
         "diverging": info.is_divergent,
         "acceptance_rate": info.acceptance_rate,
-        "n_steps": info.num_integration_steps,
+        "n_steps": 2 * info.num_integration_steps,  # gradients: a step of the integrator takes two
     }
 
 

@@ -29,8 +29,8 @@ from models.data.table import Data
 
 STEP_SIZE = 0.25  # on ℝᵈ, with an identity as the metric
 TREE_DEPTH = 5  # side by side, all replicates wait for the deepest tree
-MEAN_STEPS = 4.0  # of a trajectory of mclmc
-LONGEST = 8.0  # leapfrog steps of a trajectory of chees
+MEAN_STEPS = 12.0  # of a trajectory of mclmc, whose steps are STEP_SIZE √d long: it must move far in a few iterations
+LONGEST = 32.0  # leapfrog steps of a trajectory of chees
 
 
 def nuts_kernel(model: Model, sites: Sites, tables: Sequence[Data], seed: int, steps: int) -> Ran:
