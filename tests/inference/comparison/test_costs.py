@@ -2,6 +2,7 @@
 
 import arviz_stats
 import numpy as np
+import xarray as xr
 from naive import SHORT, build, table, two_groups
 
 from inference import fit
@@ -14,7 +15,8 @@ def trees():
     options = SHORT["gibbs"] | {"num_samples": 256}
     found = {name: fit(model, data, "gibbs", **options, seed=seed) for name, seed in (("gibbs", 1), ("nuts", 2))}
     steps = np.random.default_rng(0).integers(1, 8, found["nuts"]["posterior"]["mixture_probs"].shape[:2])
-    found["nuts"]["sample_stats"]["n_steps"] = (("chain", "draw"), steps)  # as a sampler with gradients has them
+    with_steps = found["nuts"]["sample_stats"].to_dataset().assign(n_steps=(("chain", "draw"), steps))
+    found["nuts"]["sample_stats"] = xr.DataTree(with_steps)  # as a sampler with gradients has them
     return found | {"em": fit(model, data, "em", num_starts=2)}
 
 
