@@ -1,8 +1,7 @@
 """Certificates made by hand."""
 
 from inference.certificates.certificate import MODEL_CHECKS, Certificate, versions
-from inference.certificates.checks.figure import MOST, Check, Figure, control
-from inference.certificates.laws.kernel_law import KEPT
+from inference.certificates.checks.figure import KEPT, MOST, Check, Figure, control
 
 OF_MODEL = tuple(Check(name, "a sentence", True, (), 0.0) for name in MODEL_CHECKS)
 

@@ -94,6 +94,19 @@ def test_modes_have_their_masses(program, weights, borders, moves):
     assert_standard_normal(deviations)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "weights"), [(TWO, (0.3, 0.7)), (THREE, (0.2, 0.3, 0.5))])
+@pytest.mark.parametrize("options", [{"method": "nuts"}, {"method": "nuts", "backend": "blackjax"}, {"method": "chees"}])
+def test_chains_stay_at_modes_and_the_verdict_says_so(program, weights, options):
+    """No chain crosses, so that the share of a mode is a number of chains. R-hat sees it: they start at draws of the prior."""
+    tree = fit(program, np.zeros(()), **options, num_warmup=300, num_samples=300, num_chains=8, seed=1)
+    place = tree["posterior"]["place"].values
+    assert place.std(axis=1).max() < 1.0
+    assert len({int(mode) for mode in np.digitize(place.mean(1), (-4.0, 4.0))}) > 1
+    assert tree.attrs["exit_status"] != 0
+    assert "R-hat" in tree.attrs["problems"]
+
+
 @pytest.mark.parametrize("moves", ["default", pytest.param("hmc", marks=pytest.mark.slow)])
 def test_a_conjugate_model_with_two_divisions(moves):
     """The evidence is a sum over all assignments, and two rows are in one component with the probability that the sum has."""
