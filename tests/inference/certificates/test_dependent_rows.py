@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from inference.certificates.checks import kernel_law
 from inference.certificates.checks.cases import built, stacked_rows
 from inference.certificates.checks.figure import MOST
+from inference.certificates.laws import kernel_law
 from inference.certificates.laws.kernel_law import FIXED, deviations, law_check, law_of, least_changed, of_latents
 from inference.certificates.laws.kernels import (
     KernelOf,

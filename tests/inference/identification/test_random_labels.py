@@ -8,7 +8,7 @@ import pytest
 from naive import build, log_likelihood, log_prior, near, random_sites, table, two_groups
 
 from inference import fit
-from inference.certificates.checks import kernels
+from inference.certificates.laws import kernels
 from inference.certificates.laws.kernel_law import law_check
 from inference.certificates.laws.kernels_on_reals import PERMUTED
 from inference.certificates.oracles import oracle_of
