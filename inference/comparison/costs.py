@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from inference.diagnostics.checks import STILL
 from inference.diagnostics.summaries import summarise
 from inference.engine.task import Kind, kind_of
 
-STILL = 1e-8  # standard deviation relative to the mean, below which a functional is a constant
 COSTS = ("bulk ESS", "tail ESS", "ESS/s", "ESS/s in all", "grad/ESS", "z")
 
 
