@@ -55,7 +55,6 @@ ROOMS = [
     "inference.identification",
     "inference.methods",
     "inference.unconstrained",
-    "inference.evidence",
     "inference.results",
     "inference.diagnostics",
     "inference.fitting",

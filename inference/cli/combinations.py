@@ -2,10 +2,14 @@
 
 from inference.cli.runs.config import choices, compose, entry_options
 from inference.unconstrained.nuts import BACKENDS
+from models.errors import ZooError
 
 
 def with_backend(overrides: list[str]) -> list[str]:
     """The overrides; ``method=blackjax`` is NUTS by that backend, and so is every other name of one."""
+    named = [each for each in overrides if each.removeprefix("method=") in BACKENDS and each.startswith("method=")]
+    if named and any(each.startswith("backend=") for each in overrides):
+        raise ZooError(f"{named[0]} names a backend of nuts, and backend= another one: leave one of them out")
     backends = {f"method={name}": ["method=nuts", f"backend={name}"] for name in BACKENDS}
     return [each for override in overrides for each in backends.get(override, [override])]
 

@@ -143,7 +143,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
         for config in {repr((config["model"], config["data"])): config for _, config in plans}.values():
             _check_evidence(config)
     trees: dict[str, xr.DataTree] = {}
-    known: dict[str, dict[str, float]] = {}
+    known: dict[str, dict[str, Any]] = {}
     for index, (title, config) in enumerate(plans):
         print(visible(f"── {index + 1} of {len(plans)}: {title}"), file=sys.stderr)
         config["out"] = str(target / re.sub(r"[^\w.-]+", "_", title).strip("_"))
@@ -159,7 +159,7 @@ def _run_all(arguments: list[str], target: Path, evidence: bool) -> dict[str, xr
     return trees
 
 
-def _evidence(config: dict[str, Any]) -> dict[str, float]:
+def _evidence(config: dict[str, Any]) -> dict[str, Any]:
     """The estimated evidence of the configuration's model on its training rows, as attributes of a result."""
     from inference.evidence.estimate import log_evidence
 
@@ -167,7 +167,12 @@ def _evidence(config: dict[str, Any]) -> dict[str, float]:
     estimate = log_evidence(build_model(config["model"], data)[0], data, seed=config["seed"])
     for line in estimate.warnings:
         print(visible(f"! log evidence: {line}"), file=sys.stderr)
-    return {"log_evidence_estimate": estimate.log_evidence, "log_evidence_se": estimate.standard_error}
+    return {
+        "log_evidence_estimate": estimate.log_evidence,
+        "log_evidence_se": estimate.standard_error,
+        "log_evidence_method": estimate.method,
+        "log_evidence_warnings": "\n".join(estimate.warnings),
+    }
 
 
 def _check_evidence(config: dict[str, Any]) -> None:
@@ -293,7 +298,8 @@ def print_costs(trees: Mapping[str, xr.DataTree], comparison: Comparison, consol
     frame = costs(trees if comparison.one_model else {}, comparison.reference)
     if len(frame) < 2:
         return
-    console.print("effective draws and their cost; z: largest deviation of a mean, over its error", style="bold")
+    number = frame.attrs["functionals"]
+    console.print(f"effective draws and their cost; z: largest of {number} deviations of means", style="bold", highlight=False)
     console.print(_table("result", frame[list(COSTS)].dropna(axis=1, how="all")))
 
 

@@ -22,6 +22,7 @@ def costs(trees: Mapping[str, xr.DataTree], reference: str | None) -> pd.DataFra
 
     ``ESS/s`` counts the seconds of warm-up and draws, and ``ESS/s in all`` those of compiling, too. Gradients are those of the
     draws, where a method counts them. ``z`` is the largest deviation from ``reference``, a result of chains; NaN without one.
+    ``attrs["functionals"]`` is the number of functionals, of which it is the largest.
 
     >>> data = load_data("blobs", num_rows=60)
     >>> trees = {name: fit(MODELS["gmm"](data), data, name, num_samples=200) for name in ("gibbs", "tempered_gibbs")}
@@ -39,7 +40,9 @@ def costs(trees: Mapping[str, xr.DataTree], reference: str | None) -> pd.DataFra
         largest, of = (np.nan, "") if base is None or name == reference else _largest_deviation(summary, base)
         figures = (bulk, tail, bulk / seconds, bulk / (seconds + attrs["compile_seconds"]), _gradients(tree) / bulk, largest)
         lines[name] = dict(zip(COSTS, figures, strict=True)) | {"of": of}
-    return pd.DataFrame.from_dict(lines, orient="index", columns=[*COSTS, "of"])
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=[*COSTS, "of"])
+    table.attrs["functionals"] = max(map(len, summaries.values()), default=0)
+    return table
 
 
 def _varying(summary: pd.DataFrame) -> pd.DataFrame:

@@ -61,11 +61,14 @@ def criteria(tree: xr.DataTree) -> dict[str, float]:
     return value
 
 
+ERRORS = {"log_evidence_smc": "log_evidence_smc_se", "log_evidence_estimate": "log_evidence_se"}  # of the evidence
+
+
 def _evidence(attrs: Mapping[Any, Any]) -> tuple[float, float]:
     """(log evidence, its standard error): exact without an error, or an estimate of the method or of `log_evidence`."""
     for name in ("log_evidence", "log_evidence_smc", "log_evidence_estimate"):
         if name in attrs:
-            return float(attrs[name]), float(attrs.get(f"{name.removesuffix('_estimate')}_se", np.nan))
+            return float(attrs[name]), float(attrs.get(ERRORS.get(name), np.nan))
     return np.nan, np.nan
 
 

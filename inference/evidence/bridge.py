@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from inference.engine.requirements import require_proper
+from inference.engine.requirements import improper_sites, require_proper
 from inference.engine.task import Kind, Task, kind_of
 from inference.evidence.images import Draws, countable_symmetry, image_around
 from inference.evidence.outcome import Evidence
@@ -67,6 +67,8 @@ def bridge_task(model: Model, data: object, seed: int) -> Task:
     """Model and data on the device; raises `ZooError` if bridge sampling cannot estimate the evidence."""
     task = make_task(model, data, seed, None, Silent())
     require_proper(task)
+    if improper := improper_sites(task):
+        raise ZooError(f"{model.name}: the prior of {', '.join(improper)} is improper, and the evidence is then any number")
     countable_symmetry(model)
     if model.algebra is not None and model.algebra.structure.local:
         raise ZooError(

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from inference.engine.requirements import require_single_rows
 from inference.engine.sweep import has_temperatures
 from inference.engine.task import Task
@@ -19,6 +21,7 @@ from models.base import Model, ZooError
 # Chains visit several modes, and their draws tell iris with one to four components to 0.05 nats
 TEMPERED = {"num_chains": 8, "num_temperatures": 16, "num_samples": 1000}
 PLAIN = {"num_chains": 4, "num_samples": 2000}
+FAR = 4.0  # standard errors between two estimates, beyond which one of them is wrong
 
 
 def log_evidence(model: Model, data: Any, method: str = "best", *, seed: int = 0, **options: Any) -> Evidence:
@@ -46,8 +49,28 @@ def log_evidence(model: Model, data: Any, method: str = "best", *, seed: int = 0
         return ESTIMATES[method](model, data, seed, options)
     if options:
         raise ZooError(f"{min(options)}= is an option of one method: name it, as method=bridge")
-    estimates = [ESTIMATES[name](model, data, seed, {}) for name in possible_methods(model, data)]
-    return min(estimates, key=lambda each: each.standard_error)
+    estimates, errors = [], []
+    for name in possible_methods(model, data):
+        try:
+            estimates.append(ESTIMATES[name](model, data, seed, {}))
+        except ZooError as error:
+            errors.append(error)
+    known = [each for each in estimates if np.isfinite(each.log_evidence) and np.isfinite(each.standard_error)]
+    if not known:
+        raise errors[0] if errors else ZooError(f"{model.name}: no estimate of the evidence is finite")
+    best = min(known, key=lambda each: each.standard_error)
+    found = [f"method=bridge: {error}" for error in errors] + _disagreements(best, known)
+    return best._replace(warnings=(*best.warnings, *found))
+
+
+def _disagreements(best: Evidence, estimates: list[Evidence]) -> list[str]:
+    """Other estimates that differ from the best by more than the errors of both explain."""
+    return [
+        f"method={other.method} says {other.log_evidence:.2f} ± {other.standard_error:.2f}, and {best.method} "
+        f"{best.log_evidence:.2f} ± {best.standard_error:.2f}: one of them has missed a mode, or its error is too small"
+        for other in estimates
+        if abs(other.log_evidence - best.log_evidence) > FAR * np.hypot(other.standard_error, best.standard_error)
+    ]
 
 
 def possible_methods(model: Model, data: Any) -> list[str]:

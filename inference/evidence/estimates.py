@@ -20,8 +20,9 @@ def combined(log_evidences: np.ndarray, variances: np.ndarray) -> Evidence:
     """The mean of the evidences Ẑ_r of R runs (R,), whose relative variances by their families are ``variances`` (R,).
 
     Its variance is Σ_r (Ẑ_r / Σ Ẑ)² variance_r. Families do not see a mode that a run has missed, but the runs then differ. The
-    agreement is that of a χ² test of the log Ẑ_r about their mean, with R − 1 degrees of freedom. Below `UNLIKELY` the variance
-    is that of the mean by the spread of the runs, if that is larger.
+    agreement is that of a χ² test of the log Ẑ_r about their mean, with R − 1 degrees of freedom. Below `UNLIKELY` the error is
+    the standard deviation of the log Ẑ_r, if that is larger: where runs differ by nats, an error of the mean Ẑ cannot say by
+    how many, because one run is nearly all of it.
 
     >>> combined(np.log([1.0, 3.0]), np.array([0.0, 0.0])).log_evidence == np.log(2.0)
     True
@@ -33,7 +34,7 @@ def combined(log_evidences: np.ndarray, variances: np.ndarray) -> Evidence:
     log_evidence = float(total - np.log(number))
     if number == 1:
         return Evidence(log_evidence, float(within), 1.0)
-    between = share.std(ddof=1) * np.sqrt(number)
+    between = log_evidences.std(ddof=1)
     precision = 1 / np.maximum(variances, np.finfo(float).tiny)
     centre = (precision * log_evidences).sum() / precision.sum()
     squares = (precision * (log_evidences - centre) ** 2).sum()

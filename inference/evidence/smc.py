@@ -220,6 +220,8 @@ def described(cloud: Cloud, records: Stage, moves: str) -> tuple[dict[str, Any],
     evidence = combined(of_runs, np.asarray(cloud.variance))
     stages = (records.temperature < 1).sum(1) + 1
     ancestors, acceptance = np.asarray(records.ancestors[:, -1]), np.asarray(records.acceptance[:, -1])
+    if (ancestors < FEW).any():  # relative variances by families are then near 1, however far off the evidence is
+        evidence = evidence._replace(standard_error=np.nan)
     attrs = {
         "moves": moves,
         "log_evidence_smc": evidence.log_evidence,
@@ -248,7 +250,7 @@ def doubts(evidence: Evidence, of_runs: np.ndarray, ancestors: np.ndarray, accep
     if (ancestors < FEW).any():
         lines.append(
             f"all particles of a run descend from few draws of the prior (effectively {ancestors.min():.1f}): modes between "
-            "which no move crosses may have been lost by chance; raise num_samples"
+            "which no move crosses may have been lost by chance, and the error of the evidence is unknown; raise num_samples"
         )
     if (acceptance < RARELY).any():
         lines.append(

@@ -13,7 +13,7 @@ Wyse 2014).
 S is the share ``reference`` of the statistics of the rows under latents that are all equally probable: the components are
 alike, and labels stay exchangeable. With ``reference`` 0 the path begins at the prior (Friel and Pettitt 2008). Where that is
 weak, U at draws from it is thousands of nats below the likelihood of any fit, which no choice of temperatures mends: the error
-for two components of `gmm` on iris is then 23.7 nats, and 0.5 by default, in as many sweeps.
+for two components of `gmm` on iris is then 23.7 nats, and 0.3 by default, in as many sweeps.
 
 Half of the chains go up from the prior, half come down from starts near modes. If they mix slowly, the first end
 too low and the second too high, so their gap shows the error. Modes that only differ by a permutation of the labels need not

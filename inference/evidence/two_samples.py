@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from models.base import ZooError
+
 ROUNDS = 1000  # of the fixed point, which converges geometrically
 SETTLED = 1e-11  # nats between two rounds
 LEAST = 100.0  # effective draws of each sample below which neither the estimate nor its error is trusted
@@ -51,6 +53,11 @@ def bridged(ratios: Ratios, independent: bool = False) -> Bridge:
     2.0
     """
     posterior, proposal = ratios.posterior, ratios.proposal
+    if lost := int((~np.isfinite(posterior)).sum()):
+        raise ZooError(
+            f"bridge sampling: the density is not finite at {lost} of {posterior.size} draws of the posterior, which lie on "
+            "the boundary of a parameter up to rounding, as a probability of 0; take a prior with less mass there"
+        )
     size = _effective_size(posterior, independent)
     share = np.log(np.array([size, proposal.size]) / (size + proposal.size))
     log_r = float(np.median(posterior))

@@ -14,7 +14,7 @@ def options_of_fit(function: Callable[..., Any]) -> inspect.Signature:
 
     >>> from inference import fit
     >>> [name for name in options_of_fit(fit).parameters if name.startswith("num_")]
-    ['num_chains', 'num_samples', 'num_starts', 'num_temperatures', 'num_warmup']
+    ['num_chains', 'num_moves', 'num_samples', 'num_starts', 'num_temperatures', 'num_warmup']
     """
     named = [one for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
     known = {one.name for one in named}

@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from inference.engine.program import unravel
 from inference.runtime.programs import cached_jit
-from inference.unconstrained.density import SETTLED, Density, Posterior, curvature_metrics
+from inference.unconstrained.density import Density, Posterior, begins_with_curvature, curvature_metrics
 from models.base import Pytree
 
 FIRST_STEP = 0.5  # step size to begin with, where the metric is the inverse of the curvature
@@ -57,7 +57,7 @@ class AdaptiveState(NamedTuple):
 def initial(kernel: AdaptiveKernel, arrays: tuple[Pytree, Pytree], starts: Array, metrics: Array) -> AdaptiveState:
     """State of every chain (a leading axis) at ``starts`` (chain, d) with ``metrics`` (chain, d) or (chain, d, d)."""
     averaging, moments = _adaptations(kernel)
-    first = FIRST_STEP if kernel.num_warmup >= SETTLED else UNKNOWN_STEP
+    first = FIRST_STEP if begins_with_curvature(kernel.density, kernel.num_warmup) else UNKNOWN_STEP
 
     def one(flat: Array, metric: Array) -> AdaptiveState:
         chain = kernel.algorithm.begin(kernel.density, arrays, flat)
@@ -72,9 +72,9 @@ def initial(kernel: AdaptiveKernel, arrays: tuple[Pytree, Pytree], starts: Array
 
 
 def start_chains(kernel: AdaptiveKernel, posterior: Posterior) -> AdaptiveState:
-    """States at the starts of a posterior; a warm-up of `SETTLED` iterations or more begins with the curvature there."""
+    """States at the starts of a posterior; the first metric is the curvature there, where `begins_with_curvature`."""
     starts, (number, size) = jnp.asarray(posterior.starts), posterior.starts.shape
-    if kernel.num_warmup >= SETTLED:
+    if begins_with_curvature(kernel.density, kernel.num_warmup):
         metrics = curvature_metrics(kernel.density, posterior.arrays, starts)
         metrics = metrics if kernel.dense else jnp.diagonal(metrics, axis1=-2, axis2=-1)
     else:
@@ -89,7 +89,8 @@ def step(
 ) -> tuple[AdaptiveState, dict[str, Any], Array]:
     """One iteration of one chain; after the warm-up step size and metric stay as they are."""
     adapting = state.iteration < kernel.num_warmup
-    size = jnp.exp(jnp.where(adapting, state.step_size.log_step_size, state.step_size.log_step_size_avg))
+    current, mean = state.step_size.log_step_size, state.step_size.log_step_size_avg
+    size = jnp.exp(jnp.where(adapting, current, mean) if kernel.num_warmup else current)
     chain, statistics = kernel.algorithm.move(
         kernel.algorithm, kernel.density, arrays, key, state.chain, size, state.metric.inverse_mass_matrix
     )

@@ -34,9 +34,9 @@ from inference.runtime.programs import cached_jit
 from inference.runtime.progress import Watch
 from inference.unconstrained.density import (
     DENSE,
-    SETTLED,
     Density,
     Posterior,
+    begins_with_curvature,
     curvature_metrics,
     draws_of_chains,
     posterior_on_reals,
@@ -139,10 +139,9 @@ def initial(ensemble: Ensemble, arrays: tuple[Pytree, Pytree], starts: Array) ->
     density, (_, size) = ensemble.density, starts.shape
     target = lambda flat: density.log_density(arrays, flat)  # noqa: E731
     chains = jax.vmap(lambda flat: dynamic_hmc.init(flat, target, jnp.zeros((), jnp.int32)))(starts)
-    known = ensemble.num_warmup >= SETTLED
-    metric = curvature_metrics(density, arrays, starts).mean(0) if known else jnp.eye(size, dtype=starts.dtype)
-    if size > DENSE:
-        metric = jnp.diagonal(metric)
+    known = begins_with_curvature(density, ensemble.num_warmup)
+    same = jnp.eye(size, dtype=starts.dtype) if size <= DENSE else jnp.ones(size, starts.dtype)
+    metric = curvature_metrics(density, arrays, starts).mean(0) if known else same
     tuning = _tuning(ensemble, jnp.asarray(FIRST_STEP if known else UNKNOWN_STEP, starts.dtype))
     length = jnp.asarray(FIRST_LENGTH if known else UNKNOWN_STEP, starts.dtype)
     tuning = tuning._replace(trajectory_length=length, log_trajectory_length_moving_average=jnp.log(length))
@@ -210,6 +209,8 @@ def _windowed(ensemble: Ensemble, state: EnsembleState) -> EnsembleState:
     """A state after its iteration: in a window new moments (Welford), and at its end a new metric and new means."""
     from blackjax.adaptation.staged_adaptation import build_schedule
 
+    if not ensemble.num_warmup:
+        return state
     in_window, ends = build_schedule(ensemble.num_warmup)[state.iteration - 1].astype(jnp.int32)
     number = state.number + in_window
     away = state.chains.position - state.mean

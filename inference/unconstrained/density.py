@@ -127,7 +127,12 @@ def curvature_metric(potential: Callable[[Pytree], Array], z: Pytree) -> Array:
     return jnp.where(jnp.isfinite(metric).all(), metric, jnp.eye(len(point)))
 
 
+def begins_with_curvature(density: Density, num_warmup: int) -> bool:
+    """Whether chains begin with the curvature at their start: it is a matrix, and a short warm-up does not replace it."""
+    return density.size <= DENSE and num_warmup >= SETTLED
+
+
 @cached_jit(static_argnames=("density",))
 def curvature_metrics(density: Density, arrays: tuple[Pytree, Pytree], starts: Array) -> Array:
     """(chain, d, d): the inverse mass matrix of every chain to begin with, `curvature_metric` at its start (chain, d)."""
-    return jax.vmap(partial(curvature_metric, lambda flat: -density.log_density(arrays, flat)))(starts)
+    return jax.lax.map(partial(curvature_metric, lambda flat: -density.log_density(arrays, flat)), starts)

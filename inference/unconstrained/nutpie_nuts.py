@@ -40,6 +40,8 @@ def chains(task: Task, posterior: Posterior, options: Any, watch: Watch) -> tupl
     """Chains with the ``options`` of `inference.unconstrained.nuts`: (their run, seconds by phase)."""
     if find_spec("nutpie") is None:
         raise ZooError("nuts: backend=nutpie is not installed; install it with: pip install 'bayes-model-zoo[nutpie]'")
+    if options.num_warmup < 1:
+        raise ZooError("nuts: backend=nutpie needs a warm-up, and num_warmup is 0; use backend=numpyro")
     task.reporter.phase("compiling", None)
     clock = time.perf_counter()
     target = compiled_density(posterior)

@@ -62,8 +62,8 @@ def paths(density: Density, max_iter: int, arrays: tuple[Pytree, Pytree], keys: 
         target = partial(density.log_density, arrays)
         _, info = pathfinder.approximate(of_path, target, start, 1, maxiter=max_iter, maxcor=HISTORY)
         # BlackJAX 1.7 has the gradients of −log p here, and takes them for those of log p: its Gaussians are on the wrong side
-        # of a point. So their bounds are computed anew.
-        points = info.path._replace(grad_position=-info.path.grad_position)
+        # of a point. So gradients and bounds are computed anew.
+        points = info.path._replace(grad_position=jax.lax.map(jax.grad(target), info.path.position))
         of_points = jax.random.split(of_bounds, max_iter + 1)
         bounds = jax.lax.map(lambda each: bound(density, ELBO_DRAWS, arrays, *each), (of_points, points))
         elbos = jnp.where(jnp.isfinite(bounds) & jnp.isfinite(info.path.elbo), bounds, -jnp.inf)

@@ -34,6 +34,9 @@ CELLS = {
     "gibbs": [*BLOBS, "method=gibbs", *SHORT],
     "tempered_gibbs": [*BLOBS, "method=tempered_gibbs", "num_temperatures=3", *SHORT],
     "nuts": [*BLOBS, "method=nuts", *SHORT],
+    "blackjax": [*BLOBS, "method=nuts", "backend=blackjax", *SHORT],
+    "mclmc": [*BLOBS, "method=mclmc", *SHORT],
+    "chees": [*BLOBS, "method=chees", "num_warmup=20", "num_samples=60", "num_chains=4"],
     "smc": [*BLOBS, "method=smc", "num_samples=60", "num_chains=2"],
     "collapsed_gibbs": [*TOPICS, "method=collapsed_gibbs", *SHORT],
 }

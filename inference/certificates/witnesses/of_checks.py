@@ -70,8 +70,9 @@ REPLICATES = 4
 STEPS = 4  # of `stochastic_em`
 WARMUP = 4
 ITERATIONS = 2
-# Younger than certificates, which they leave as they are: their defaults are what ran before, and `n_steps` has the statistics
-LATER_OPTIONS = {"map": ("optimizer", "learning_rate"), "nuts": ("backend",)}
+# Younger than certificates, which they leave as they are: with these defaults runs what ran before, and `n_steps` has what the
+# statistics say
+LATER_OPTIONS: dict[str, dict[str, Any]] = {"map": {"optimizer": "lbfgs", "learning_rate": 0.1}, "nuts": {"backend": "numpyro"}}
 LATER_STATISTICS = ("tree_depth", "reached_max_treedepth")
 ATTRIBUTES = ("log_evidence", "log_evidence_laplace", "log_evidence_importance", "elbo", "pareto_k")  # of a result
 REFERENCE = 50  # draws of the oracle
@@ -324,9 +325,9 @@ def _look(first: float, second: float, seed: int, times: int) -> Deviations:
 
 
 def _options(method: str) -> list[float]:
-    """The defaults of a method's options, but for `LATER_OPTIONS`; each word as a number."""
-    defaults = method_named(method).options._field_defaults.items()
-    values = [value for name, value in defaults if name not in LATER_OPTIONS.get(method, ())]
+    """The defaults of a method's options, each word as a number; without `LATER_OPTIONS` while these are as they were."""
+    defaults, later = method_named(method).options._field_defaults.items(), LATER_OPTIONS.get(method, {})
+    values = [value for name, value in defaults if name not in later or later[name] != value]
     return [float(value) if isinstance(value, int | float) else 2.0**32 * _number(str(value)) for value in values]
 
 

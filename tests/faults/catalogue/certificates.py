@@ -69,7 +69,7 @@ FAULTS = (
     Fault(
         "certificate-evidence-rejects-draws",
         f"{POSTERIOR}::posterior_control",
-        "[figure for figure in figures if figure.name != INTEGRATED]",
+        "[figure for figure in figures if figure.name not in OF_EVIDENCE]",
         "list(figures)",
         "another route to the evidence counts as a rejection of the draws",
         "mask",

@@ -9,7 +9,7 @@ from naive import random_sites
 from scipy import sparse
 from scipy.special import logsumexp
 
-from inference import fit, log_likelihood, predict
+from inference import METHODS, fit, log_likelihood, predict
 from inference.engine.evaluate import DRAWS_AT_ONCE, evaluate, evaluate_in_parts
 from inference.fitting.assembly import of_draws
 from inference.fitting.prepare import make_task, x64
@@ -53,7 +53,7 @@ def test_many_draws_are_evaluated_as_one_by_one(size):
 @pytest.mark.parametrize("name", ["gibbs", "nuts"])
 def test_samplers_know_the_log_joint_of_their_draws(name, monkeypatch):
     """Theirs is that of the program at every draw, the last of a chain of sweeps apart, so that draws are evaluated once."""
-    module, data = import_module(f"inference.methods.{name}"), load_data("blobs", num_rows=12, seed=1)
+    module, data = import_module(METHODS[name]), load_data("blobs", num_rows=12, seed=1)
     model = MODELS["gmm"](data, num_components=2)
     options = module.Options(num_warmup=2, num_samples=3, num_chains=2)
     with x64(64):

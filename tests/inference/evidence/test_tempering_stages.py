@@ -146,6 +146,6 @@ def test_runs_are_averaged():
     values = np.array([1.0, 3.0])
     apart = combined(np.log(values), np.full(2, 1e-6))
     assert apart.log_evidence == pytest.approx(np.log(2.0))
-    assert apart.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(2) / 2.0)
+    assert apart.standard_error == pytest.approx(np.log(values).std(ddof=1))
     assert apart.agreement < 1e-6
     assert combined(np.array([-3.0]), np.array([0.04])) == pytest.approx((-3.0, 0.2, 1.0))

@@ -153,7 +153,7 @@ def test_mode_on_the_boundary_is_an_error():
 
 SLIPS: list[tuple[dict[str, Any], str]] = [
     ({"method": "ems"}, "method='ems' is not one of em, hard_em.* \\(did you mean em\\?\\)"),
-    ({"method": "em", "num_samples": 5}, "no option 'num_samples' \\(.*nuts take it\\); it takes max_iter"),
+    ({"method": "em", "num_samples": 5}, "no option 'num_samples' \\(.*smc take it\\); it takes max_iter"),
     ({"method": "em", "max_iter": 0}, "max_iter must be at least 1"),
     ({"method": "em", "max_iter": 2.5}, "max_iter must be a whole number"),
     ({"method": "em", "tol": -1.0}, "tol must be at least 0"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gaussian_program import COVARIANCE, NOTHING, gaussian, shrunk
 
-from inference.unconstrained.adaptation import SETTLED, initial, step
+from inference.unconstrained.adaptation import UNKNOWN_STEP, initial, start_chains, step
 from inference.unconstrained.blackjax_nuts import nuts_of_blackjax
-from inference.unconstrained.density import Density
+from inference.unconstrained.density import SETTLED, Density, Posterior
 from inference.unconstrained.mclmc import mclmc_of_blackjax
 
 WARMUP = 40  # iterations: Stan's windows are then one, from the seventh to the thirty-sixth
@@ -70,8 +70,6 @@ def test_dual_averaging_follows_its_formula():
 
 def test_a_long_warm_up_begins_with_the_curvature():
     """Of a Gaussian the inverse curvature is its covariance."""
-    from inference.unconstrained.adaptation import start_chains
-    from inference.unconstrained.density import Posterior
 
     posterior = Posterior(DENSITY, NOTHING, {}, np.zeros((2, 3)))
     metric = start_chains(KERNELS["nuts"]._replace(num_warmup=SETTLED), posterior).metric.inverse_mass_matrix
@@ -80,3 +78,9 @@ def test_a_long_warm_up_begins_with_the_curvature():
     np.testing.assert_allclose(diagonal, np.broadcast_to(np.diag(COVARIANCE), (2, 3)), rtol=1e-6)
     identity = start_chains(KERNELS["mclmc"], posterior).metric.inverse_mass_matrix
     assert (np.asarray(identity) == 1).all()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_without_a_warm_up_the_first_step_size_stays(name):
+    _, records = iterations(KERNELS[name]._replace(num_warmup=0), 3)
+    np.testing.assert_allclose(records["step_size"], UNKNOWN_STEP)

@@ -133,3 +133,12 @@ def test_one_dimension_is_too_few_for_a_velocity_of_length_one():
 def test_one_chain_is_no_ensemble():
     with pytest.raises(ZooError, match="num_chains must be at least 2, got 1"):
         fit(of_rows, X, "chees", num_chains=1)
+
+
+def test_no_warm_up():
+    """Chains of `chees` keep their first step size; nutpie cannot do without."""
+    tree = fit(of_rows, X, "chees", num_warmup=0, num_samples=5, num_chains=2)
+    assert np.isfinite(tree["posterior"]["z"]).all()
+    assert np.ptp(tree["sample_stats"]["step_size"].values) == 0
+    with pytest.raises(ZooError, match="needs a warm-up"):
+        fit(of_rows, X, "nuts", backend="nutpie", num_warmup=0)

@@ -42,7 +42,7 @@ WRONG = {
     "of every method": (fitted(random_state=4), "'random_state' (did you mean seed?)"),
     "of another method": (fitted("hard_em", hottest=0.1), "'hottest' (tempered_gibbs takes it)"),
     "of the model": (fitted(num_components=3), "(the model takes it: MODELS[…](data, num_components=…))"),
-    "method": (fitted("EM"), "laplace, advi, nuts, smc (did you mean em?)"),
+    "method": (fitted("EM"), "chees, mclmc, smc (did you mean em?)"),
     "model": (lambda: MODELS["gmmm"], "'gmmm' (did you mean gmm?)"),
     "model of two names": (lambda: MODELS["LDA"], "'LDA' (did you mean latent_dirichlet or linear_discriminant?)"),
     "model with a hyphen": (lambda: MODELS["k-means"], "'k-means' (did you mean gmm?)"),
