@@ -208,6 +208,13 @@ def _divergences(tree: xr.DataTree) -> Finding | None:
     return Finding(np.array([int(stats["diverging"].sum())])) if "diverging" in stats else None
 
 
+def _ancestors(tree: xr.DataTree) -> Finding | None:
+    """The smallest effective number of ancestors of a run of sequential Monte Carlo."""
+    if "effective_ancestors" not in tree.attrs:
+        return None
+    return Finding(np.array([min(json.loads(tree.attrs["effective_ancestors"]))]))
+
+
 def _pareto_k(tree: xr.DataTree) -> Finding | None:
     if "pareto_k" not in tree.attrs:
         return None
@@ -323,6 +330,7 @@ MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {
     "unvisited mode": _unvisited_mode,
     "other modes": other_modes,
     "divergences": _divergences,
+    "few ancestors": _ancestors,
     "Pareto k-hat": _pareto_k,
     "no Pareto k-hat": _no_pareto_k,
     "parts alike": _parts_alike,

@@ -51,6 +51,7 @@ NOISE = 0.1  # relative standard deviation of an estimate of an effective size o
 PARETO_K = 0.7
 WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
 UNVISITED = 0.05  # of the mass of the posterior, by an estimate
+FEWEST_ANCESTORS = 5  # of a run of sequential Monte Carlo: fewer draws from the prior say nothing of modes
 HEAVIER = 1.0  # nats by which the mass of another optimum is clearly larger, as Laplace's approximation errs by less
 BY_CHANCE = 0.01  # probability of a false alarm of R-hat in one result, over all its quantities
 FINISHED, FAILED, INTERRUPTED = 0, 3, 130
@@ -212,6 +213,15 @@ VERDICTS = (
         0,
         "the best start stopped after {taken} iterations, but its gradient is not 0: the optimum may lie on the boundary of "
         "the support, or the log joint may not be smooth there",
+    ),
+    Verdict(
+        "few ancestors",
+        CHAINS,
+        BELOW,
+        FEWEST_ANCESTORS,
+        "all particles of a run descend from effectively {value:.1f} draws of the prior, and {limit:g} are needed: modes "
+        "between which no move crosses may have been lost by chance, and the error of the evidence is unknown. Raise "
+        "num_samples, or use another method",
     ),
     Verdict(
         "Pareto k-hat",

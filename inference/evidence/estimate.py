@@ -32,7 +32,8 @@ def log_evidence(model: Model, data: Any, method: str = "best", *, seed: int = 0
       ``proposal``.
     - ``thermodynamic`` integrates over temperatures (`inference.evidence.thermodynamic`): ``num_temperatures``, ``num_sweeps``,
       ``num_chains``, ``reference``.
-    - ``best`` runs both where both are possible, and returns the one with the smaller standard error.
+    - ``smc`` is the method of that name (`inference.evidence.smc`), with its ``options``.
+    - ``best`` runs the first two where both are possible, and returns the one with the smaller standard error.
 
     Raises `ZooError` for an unknown method or option, an improper prior, and a model that the method cannot take.
 
@@ -127,8 +128,15 @@ def _by_temperatures(model: Model, data: Any, seed: int, options: Mapping[str, A
     return Evidence(found.log_evidence, found.standard_error, "thermodynamic")
 
 
+def _by_smc(model: Model, data: Any, seed: int, options: Mapping[str, Any]) -> Evidence:
+    tree = fit(model, data, "smc", seed=seed, **options)
+    warnings = [line for key in ("problems", "warnings") for line in str(tree.attrs.get(key, "")).split("\n") if line]
+    return Evidence(tree.attrs["log_evidence_smc"], tree.attrs["log_evidence_smc_se"], "smc", tuple(warnings))
+
+
 # name -> (model, data, seed, options) -> the estimate
 ESTIMATES: Mapping[str, Callable[[Model, Any, int, Mapping[str, Any]], Evidence]] = {
     "bridge": _by_bridge,
     "thermodynamic": _by_temperatures,
+    "smc": _by_smc,
 }

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from inference.diagnostics.verdicts import FEWEST_ANCESTORS
 from inference.engine.driver import Run, drive
 from inference.engine.initialise import finite_latents, prior_points
 from inference.engine.program import latent_sites, transforms, unravel
@@ -40,7 +41,6 @@ from models.base import Algebra, Hyper, Pytree, Stats, ZooError, on_host
 
 MOST_STAGES = 5000
 FIRST_STEP = 0.5  # of Hamiltonian moves, in standard deviations of the particles
-FEW = 5  # effective ancestors of a run below which it stands on too few draws from the prior
 RARELY = 0.1  # mean acceptance of the moves at the posterior
 BY_CHANCE = 1e-3  # probability with which the evidences of runs of one law are said to differ
 
@@ -220,7 +220,7 @@ def described(cloud: Cloud, records: Stage, moves: str) -> tuple[dict[str, Any],
     evidence = combined(of_runs, np.asarray(cloud.variance))
     stages = (records.temperature < 1).sum(1) + 1
     ancestors, acceptance = np.asarray(records.ancestors[:, -1]), np.asarray(records.acceptance[:, -1])
-    if (ancestors < FEW).any():  # relative variances by families are then near 1, however far off the evidence is
+    if (ancestors < FEWEST_ANCESTORS).any():  # relative variances by families are then near 1, however far off the evidence is
         evidence = evidence._replace(standard_error=np.nan)
     attrs = {
         "moves": moves,
@@ -232,25 +232,20 @@ def described(cloud: Cloud, records: Stage, moves: str) -> tuple[dict[str, Any],
         "effective_ancestors": _listed(ancestors, 4),
         "acceptance": _listed(acceptance, 4),
     }
-    return attrs, doubts(evidence, of_runs, ancestors, acceptance)
+    return attrs, doubts(evidence, of_runs, acceptance)
 
 
 def _listed(values: np.ndarray, digits: int) -> str:
     return json.dumps([float(f"{value:.{digits}g}") for value in values])
 
 
-def doubts(evidence: Evidence, of_runs: np.ndarray, ancestors: np.ndarray, acceptance: np.ndarray) -> list[str]:
-    """Warnings for runs that disagree about the evidence, stand on few draws from the prior, or hardly move."""
+def doubts(evidence: Evidence, of_runs: np.ndarray, acceptance: np.ndarray) -> list[str]:
+    """Warnings for runs that disagree about the evidence, or hardly move."""
     lines = []
     if evidence.agreement < BY_CHANCE:
         lines.append(
             f"the runs disagree about the log evidence ({of_runs.min():.2f} to {of_runs.max():.2f}), by more than their errors "
             "explain: some have missed a mode, or the moves are too few; raise num_samples or num_moves"
-        )
-    if (ancestors < FEW).any():
-        lines.append(
-            f"all particles of a run descend from few draws of the prior (effectively {ancestors.min():.1f}): modes between "
-            "which no move crosses may have been lost by chance, and the error of the evidence is unknown; raise num_samples"
         )
     if (acceptance < RARELY).any():
         lines.append(

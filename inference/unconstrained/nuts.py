@@ -55,7 +55,8 @@ def run(task: Task, options: Options) -> Draws:
     if options.permute_components:
         require_symmetry(task.model)
     run, timing = chains(task, posterior, options, WATCH)
-    return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
+    draws = draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
+    return draws._replace(attrs={"backend": options.backend})
 
 
 def _words(record: Pytree) -> str:

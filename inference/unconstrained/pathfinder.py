@@ -48,6 +48,7 @@ class Path(NamedTuple):
     """The outcome of one path."""
 
     best: Pytree  # BlackJAX's state of the Gaussian, with the gradient of log p
+    end: Array  # (d,): the last point of the path
     elbos: Array  # (max_iter + 1,): along the path, −∞ after its end
     elbo: Array  # of the best, from `COMPARED` draws of their own
 
@@ -68,7 +69,8 @@ def paths(density: Density, max_iter: int, arrays: tuple[Pytree, Pytree], keys: 
         bounds = jax.lax.map(lambda each: bound(density, ELBO_DRAWS, arrays, *each), (of_points, points))
         elbos = jnp.where(jnp.isfinite(bounds) & jnp.isfinite(info.path.elbo), bounds, -jnp.inf)
         best = jax.tree.map(lambda leaf: leaf[elbos.argmax()], points)
-        return Path(best, elbos, bound(density, COMPARED, arrays, of_best, best))
+        last = jnp.where(jnp.isfinite(info.path.elbo), jnp.arange(max_iter + 1), 0).max()
+        return Path(best, info.path.position[last], elbos, bound(density, COMPARED, arrays, of_best, best))
 
     return jax.lax.map(lambda each: one(*each), (keys, starts))
 
@@ -126,13 +128,13 @@ def run(task: Task, options: Options) -> Draws:
         return outcome._replace(**weighed((double.hyper, double.sufficient_rows)))
 
     draws = constrain_draws(supports, unravel(density.shapes, flat.reshape(*size, -1)))
-    middle = constrain_starts(supports, unravel(density.shapes, jnp.asarray(ended.best.position)))
+    middle = constrain_starts(supports, unravel(density.shapes, jnp.asarray(ended.end)))
     outcome = approximation(draws, _points(middle, ended, seconds), recompute_in_double, weighed(arrays))
     return outcome
 
 
 def _points(middle: dict[str, Array], ended: Path, seconds: float) -> Points:
-    """The search: the ELBO of every path by step, last from draws of their own, and the point of its best Gaussian."""
+    """The search: the ELBO of every path by step, last from draws of their own, and the end of the path."""
     elbos = np.where(np.isfinite(ended.elbos), ended.elbos, np.nan)
     steps = np.isfinite(elbos).sum(1)
     return Points(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inference.cli.runs.config import OF_STREAMS
+from inference.cli.runs.devices import require_devices
 from inference.cli.runs.held_out import held_out_rows
 from inference.cli.runs.inspecting import raise_hinted, raise_refusal
 from inference.cli.runs.run_folder import IMPUTED, go_on_from_final, goes_on, keep_final, longer, run_folder
@@ -67,6 +68,7 @@ def prepare_jax(config: Mapping[str, Any]) -> None:
     from inference.runtime.programs import keep_programs, why_not_used
 
     require_precision(config)
+    require_devices()
     chains = config.get("num_chains")  # not validated yet
     lockstep = method_named(config["method"]).lockstep
     wanted = min(chains, MOST_DEVICES) if isinstance(chains, int) and not lockstep else 1
