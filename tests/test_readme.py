@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from inference.cli.combinations import with_backend
 from inference.cli.main import compare_main, guarded, predict_main, report_main, run_main
 from inference.cli.runs.config import compose, expand
 from inference.cli.runs.help import list_main
@@ -166,9 +167,8 @@ def test_readme_options_are_known(module, arguments):
     options = [a for a in arguments if "=" in a and a.partition("=")[0] not in ("resume", "evidence")]
     if options:
         for overrides in expand(options, sweep="-m" in arguments or module == "compare"):
-            kept = (
-                overrides if module == "run" else [o for o in overrides if o.partition("=")[0] in ("model", "method", "data")]
-            )
+            names = [o for o in with_backend(overrides) if o.partition("=")[0] in ("model", "method", "data")]
+            kept = overrides if module == "run" else names
             assert compose(kept)["method"]
 
 

@@ -111,16 +111,16 @@ def test_a_claim_is_renewed(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        ("figure", "MOST", 35),
-        ("kernel_law", "STILL", 1.0),
-        ("posterior", "LEAST", 1e-9),
-        ("calibration", "INTERVAL", 0.99),
-        ("optimum", "GAIN", 1e6),
+        ("checks.figure", "MOST", 35),
+        ("laws.kernel_law", "STILL", 1.0),
+        ("checks.posterior", "LEAST", 1e-9),
+        ("checks.calibration", "INTERVAL", 0.99),
+        ("checks.optimum", "GAIN", 1e6),
     ],
 )
 def test_limits_are_part_of_a_witness(module, name, value):
     """What a check judges by is compared as a number: 3.5 deviations and 35 are not the same."""
-    figures = [Figure("x", 0.1, getattr(importlib.import_module(f"inference.certificates.checks.{module}"), name), "relative")]
+    figures = [Figure("x", 0.1, getattr(importlib.import_module(f"inference.certificates.{module}"), name), "relative")]
     stored = witness_of({"verdicts": of_checks.judgements_of(figures)})
     assert differences(stored, {"verdicts": of_checks.judgements_of([figures[0]._replace(limit=value)])})
 
