@@ -34,7 +34,9 @@ RENEW = "uv run python -m tests.lowest renew"
 MOST_SECONDS = 900  # of one model
 FINISHED = (0, 3)  # 3: the run is whole, and one of its diagnostics failed
 # Default runs that take twenty minutes and more. These steps go through the same programs, and are too few for the diagnostics
-SHORTER = dict.fromkeys(("latent_dirichlet", "naive_bayes", "poisson_naive_bayes"), ("num_warmup=25", "num_samples=25"))
+SHORTER = dict.fromkeys(
+    ("latent_dirichlet", "naive_bayes", "poisson_naive_bayes", "state_space"), ("num_warmup=25", "num_samples=25")
+)
 # Of this process, and not of a user who starts the command
 LEFT_OUT = ("JAX_", "XLA_", "PYTHON", "VIRTUAL_ENV", "UV_CONSTRAINT", "UV_RESOLUTION")
 

@@ -16,6 +16,8 @@ from inference.evidence.images import image_around
 from inference.evidence.two_samples import LEAST, Ratios, bridged, reasons
 from models import MODELS, ZooError, load_data
 
+pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
+
 ROWS = np.random.default_rng(4).normal(0.0, 2.0, (6, 1))
 CHAINS = {"num_chains": 4, "num_samples": 1000, "num_warmup": 200}
 

@@ -18,7 +18,7 @@ from models import ZooError
 X = two_groups(40)
 OPTIMISERS = {"em", "hard_em", "stochastic_em", "map"}
 OTHERS = {"exact", "collapsed_gibbs"}  # see test_classifiers
-DEAR = {"nuts", "laplace", "advi", "map", "cavi", "tempered_gibbs"}  # to compile
+DEAR = {"nuts", "laplace", "advi", "map", "cavi", "tempered_gibbs", "pathfinder", "chees", "mclmc", "smc"}  # to compile
 every_method = pytest.mark.parametrize(
     "method",
     [pytest.param(name, marks=pytest.mark.slow if name in DEAR else []) for name in METHODS if name not in OTHERS],

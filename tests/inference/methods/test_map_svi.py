@@ -24,6 +24,8 @@ from inference.results import load
 from models import MODELS, Data, Model, ZooError, load_data
 from models.data.documents import documents
 
+pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
+
 RNG = np.random.default_rng(0)
 GROUP = np.arange(24) % 2
 NUMBERS = RNG.normal(size=(24, 2)) + 3 * GROUP[:, None]

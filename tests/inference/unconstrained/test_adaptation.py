@@ -11,6 +11,8 @@ from inference.unconstrained.blackjax_nuts import nuts_of_blackjax
 from inference.unconstrained.density import SETTLED, Density, Posterior
 from inference.unconstrained.mclmc import mclmc_of_blackjax
 
+pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
+
 WARMUP = 40  # iterations: Stan's windows are then one, from the seventh to the thirty-sixth
 FIRST, LAST = 6, 36
 DENSITY = Density(gaussian, (("z", (3,)),))

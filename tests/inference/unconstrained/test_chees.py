@@ -9,6 +9,8 @@ from gaussian_program import COVARIANCE, NOTHING, gaussian, shrunk
 from inference.unconstrained import chees
 from inference.unconstrained.density import Density
 
+pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
+
 WARMUP, CHAINS = 40, 8
 FIRST, LAST = 6, 36  # of the only window
 DENSITY = Density(gaussian, (("z", (3,)),))

@@ -13,6 +13,8 @@ from inference.unconstrained import pathfinder
 from inference.unconstrained.density import Density
 from models import ZooError
 
+pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
+
 DENSITY = Density(gaussian, (("z", (3,)),))
 
 
