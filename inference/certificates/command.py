@@ -166,9 +166,9 @@ def parsed(arguments: Sequence[str]) -> Request:
     out = Path(given.get("out", "certificates" if action == "certify" else PUBLISHED))
     of_model = {key.removeprefix(OF_MODEL): value for key, value in given.items() if key.startswith(OF_MODEL)}
     chosen = _chosen(name_of(given["model"], of_model), given["method"])
-    if action in ("witnesses", "renew"):  # of variants, what has a certificate
-        chosen += _cells(VARIANTS, given["method"]) if given["model"] == "all" else []
-        chosen = [cell for cell in chosen if cell[0] in ORACLES or exists(_path(out, cell))]
+    if action in ("witnesses", "renew") and "all" in (given["model"], given["method"]):  # what has a certificate
+        variants = _cells(VARIANTS, given["method"]) if given["model"] == "all" else []
+        chosen = [cell for cell in [*chosen, *variants] if exists(_path(out, cell))] or chosen
     return Request(action, chosen, budget, int(seed), out, again == "true")
 
 
