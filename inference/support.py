@@ -51,8 +51,11 @@ def support_table() -> str:
     lines = ["| method | parameters | latents |", "|---|---|---|"]
     methods = {name: method_named(name) for name in METHODS}
     for method, record in methods.items():
-        parameters, latents = record.updates or ("on the NumPyro program", "summed out")
-        lines.append(f"| `{method}` | {parameters} | {latents} |")
+        if record.updates is not None:
+            parameters, latents = record.updates
+            lines.append(f"| `{method}` | {parameters} | {latents} |")
+    on_programs = ", ".join(f"`{method}`" for method, record in methods.items() if record.updates is None)
+    lines.append(f"| {on_programs} | on the NumPyro program | summed out |")
     lines += ["", f"| model | {' | '.join(f'`{method}`' for method in METHODS)} |", "|---" * (len(METHODS) + 1) + "|"]
     for name, build in MODELS.items():
         examples = Examples(_example(build, 2), _example(build, 3), _without_labels(build), _flat(build))
