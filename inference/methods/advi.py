@@ -174,11 +174,7 @@ def run(task: Task, options: Options) -> Draws:
 
     def weighed(arrays: tuple[Pytree, Pytree], end: Any, flat: np.ndarray) -> dict[str, Any]:
         ratios = np.asarray(log_ratios(program, arrays, *end, flat), dtype=np.float64)
-        attrs = {"elbo": float(ratios.mean()), "elbo_se": float(ratios.std() / np.sqrt(len(ratios))), "best_start": best}
-        if why:
-            return {"sample_stats": {}, "attrs": attrs | {"no_pareto_k": why}}
-        attrs["log_evidence_importance"] = float(np.logaddexp.reduce(ratios) - np.log(len(ratios)))
-        return {"sample_stats": {"log_weight": ratios.reshape(size)}, "attrs": attrs}
+        return bound_and_weights(ratios.reshape(size), best, why)
 
     def recompute_in_double(double: Task) -> Draws:
         end, points = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), (ends[best], flat))
@@ -240,6 +236,19 @@ def initial(task: Task, program: Program, shift: np.ndarray, scale: np.ndarray) 
     first = np.zeros(number, jnp.result_type(int))
     at, around, bound, error, not_yet, stage = map(on_host, (shift, scale, lowest, zero, no, first))
     return GuideState(leaves, at, around, params, bound, error, not_yet, stage, not_yet, not_yet)
+
+
+def bound_and_weights(ratios: np.ndarray, best: int, why_none: str) -> dict[str, Any]:
+    """The ELBO with its standard error and the weights, from log p / q of the draws (chain, draw), as fields of `Draws`.
+
+    ``best`` is the number of the start. With ``why_none``, why they do not measure the fit of q, there are no weights.
+    """
+    flat = ratios.ravel()
+    attrs = {"elbo": float(flat.mean()), "elbo_se": float(flat.std() / np.sqrt(len(flat))), "best_start": best}
+    if why_none:
+        return {"sample_stats": {}, "attrs": attrs | {"no_pareto_k": why_none}}
+    attrs["log_evidence_importance"] = float(np.logaddexp.reduce(flat) - np.log(len(flat)))
+    return {"sample_stats": {"log_weight": ratios}, "attrs": attrs}
 
 
 def why_no_weights(task: Task) -> str:

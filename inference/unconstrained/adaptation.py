@@ -13,20 +13,26 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from inference.engine.driver import Run, drive, sample
 from inference.engine.program import unravel
+from inference.engine.task import Task
 from inference.runtime.programs import cached_jit
+from inference.runtime.progress import Watch
 from inference.unconstrained.density import Density, Posterior, begins_with_curvature, curvature_metrics
 from models.base import Pytree
 
 FIRST_STEP = 0.5  # step size to begin with, where the metric is the inverse of the curvature
 UNKNOWN_STEP = 0.05  # and where it is the identity: dual averaging climbs faster than it finds its way back
 
+Target = Callable[[Array], Array]  # the log density of a vector (d,)
+
 
 class Algorithm(NamedTuple):
     """A kernel of BlackJAX.
 
-    ``begin(density, arrays, flat)`` makes its state at a vector (d,). ``move(algorithm, density, arrays, key, chain, step_size,
-    inverse_mass_matrix)`` returns the next state and its statistics, among them ``acceptance_rate``.
+    ``begin(target, flat)`` makes its state at a vector (d,), where ``target`` is the log density of one. ``move(settings,
+    target, key, chain, step_size, inverse_mass_matrix)`` returns the next state and its statistics, among them
+    ``acceptance_rate``.
     """
 
     begin: Callable[..., Pytree]
@@ -60,7 +66,7 @@ def initial(kernel: AdaptiveKernel, arrays: tuple[Pytree, Pytree], starts: Array
     first = FIRST_STEP if begins_with_curvature(kernel.density, kernel.num_warmup) else UNKNOWN_STEP
 
     def one(flat: Array, metric: Array) -> AdaptiveState:
-        chain = kernel.algorithm.begin(kernel.density, arrays, flat)
+        chain = kernel.algorithm.begin(kernel.density.target(arrays), flat)
         return AdaptiveState(
             chain,
             _strong(averaging.init(jnp.asarray(first, flat.dtype))),
@@ -84,6 +90,18 @@ def start_chains(kernel: AdaptiveKernel, posterior: Posterior) -> AdaptiveState:
     return state
 
 
+def adaptive_chains(
+    task: Task, posterior: Posterior, kernel: AdaptiveKernel, num_samples: int, watch: Watch
+) -> tuple[Run, dict[str, float]]:
+    """A warm-up and ``num_samples`` draws of every chain: (the run of the draws, seconds by phase).
+
+    Trajectories have a random number of steps, so that chains do not wait for each other.
+    """
+    iterate = partial(drive, step, kernel, posterior.arrays, lockstep=False)
+    key = jax.random.fold_in(task.key, 1)
+    return sample(iterate, key, start_chains(kernel, posterior), kernel.num_warmup, num_samples, task, watch)
+
+
 def step(
     kernel: AdaptiveKernel, arrays: tuple[Pytree, Pytree], key: Array, state: AdaptiveState
 ) -> tuple[AdaptiveState, dict[str, Any], Array]:
@@ -91,9 +109,8 @@ def step(
     adapting = state.iteration < kernel.num_warmup
     current, mean = state.step_size.log_step_size, state.step_size.log_step_size_avg
     size = jnp.exp(jnp.where(adapting, current, mean) if kernel.num_warmup else current)
-    chain, statistics = kernel.algorithm.move(
-        kernel.algorithm, kernel.density, arrays, key, state.chain, size, state.metric.inverse_mass_matrix
-    )
+    algorithm, target = kernel.algorithm, kernel.density.target(arrays)
+    chain, statistics = algorithm.move(algorithm.settings, target, key, state.chain, size, state.metric.inverse_mass_matrix)
     record = {"z": unravel(kernel.density.shapes, chain.position), "potential": -chain.logdensity, "step_size": size}
     following = state._replace(chain=chain, iteration=state.iteration + 1)
     if kernel.num_warmup:

@@ -27,7 +27,6 @@ from jax import Array
 from inference.engine.driver import Run, drive
 from inference.engine.program import unravel
 from inference.engine.task import Draws, Task, timing
-from inference.identification.random_labels import require_symmetry
 from inference.methods.method import Method
 from inference.methods.options import NumSamples, NumWarmup, PermuteComponents, Setting
 from inference.runtime.programs import cached_jit
@@ -113,8 +112,7 @@ def move(
     density: Density, arrays: Pytree, key: Array, chain: Pytree, step_size: Array, metric: Array, longest: Array
 ) -> tuple[Pytree, Any]:
     """One trajectory of one chain, of ``longest`` leapfrog steps at most, and its Metropolis step."""
-    target = lambda flat: density.log_density(arrays, flat)  # noqa: E731
-    following: tuple[Pytree, Any] = kernel()(key, chain, target, step_size, metric, (longest,))
+    following: tuple[Pytree, Any] = kernel()(key, chain, density.target(arrays), step_size, metric, (longest,))
     return following
 
 
@@ -137,7 +135,7 @@ def initial(ensemble: Ensemble, arrays: tuple[Pytree, Pytree], starts: Array) ->
     from blackjax.mcmc import dynamic_hmc
 
     density, (_, size) = ensemble.density, starts.shape
-    target = lambda flat: density.log_density(arrays, flat)  # noqa: E731
+    target = density.target(arrays)
     chains = jax.vmap(lambda flat: dynamic_hmc.init(flat, target, jnp.zeros((), jnp.int32)))(starts)
     known = begins_with_curvature(density, ensemble.num_warmup)
     same = jnp.eye(size, dtype=starts.dtype) if size <= DENSE else jnp.ones(size, starts.dtype)
@@ -267,9 +265,7 @@ def draw(density: Density, arrays: tuple[Pytree, ...], key: Array, chain: Pytree
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
-    posterior = posterior_on_reals(task, options.num_chains)
-    if options.permute_components:
-        require_symmetry(task.model)
+    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
     run, timing = _warmed_and_drawn(task, posterior, options)
     return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
 

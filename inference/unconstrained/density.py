@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -24,8 +25,9 @@ from inference.engine.program import (
 )
 from inference.engine.requirements import require_proper
 from inference.engine.task import Draws, Kind, Task
-from inference.identification.random_labels import drawn_labellings
+from inference.identification.random_labels import drawn_labellings, require_symmetry
 from inference.runtime.programs import cached_jit
+from inference.runtime.progress import Watch
 from models.base import Pytree
 
 FLAT = 1e-4  # curvature relative to the largest: standard deviations a hundred times apart
@@ -44,6 +46,10 @@ class Density(NamedTuple):
         """The number d of dimensions."""
         return sum(int(np.prod(shape, dtype=int)) for _, shape in self.shapes)
 
+    def target(self, arrays: tuple[Pytree, Pytree]) -> Callable[[Array], Array]:
+        """`log_density` as a function of the vector alone."""
+        return partial(self.log_density, arrays)
+
     def log_density(self, arrays: tuple[Pytree, Pytree], flat: Array) -> Array:
         """Log p(x, z) at a vector (d,), up to a constant in z; −∞ where it or its gradient is too large to compute with."""
         return -bounded(lambda flat: potential(self.spec, *arrays, unravel(self.shapes, flat)))(flat)
@@ -58,17 +64,33 @@ class Posterior(NamedTuple):
     starts: np.ndarray  # (chain, d)
 
 
-def posterior_on_reals(task: Task, num_chains: int) -> Posterior:
+def posterior_on_reals(task: Task, num_chains: int, permute_components: bool = False) -> Posterior:
     """The posterior of a task; chains start overdispersed, from the points that all samplers on the program share.
 
-    Raises `ZooError` for an improper prior, and where no start has a finite log density.
+    Raises `ZooError` for an improper prior, for ``permute_components`` without exchangeable components, and where no start
+    has a finite log density.
     """
     require_proper(task)
+    if permute_components:
+        require_symmetry(task.model)
     arrays = (task.hyper, task.sufficient_rows)
     task.reporter.phase("starting chains", None)
     supports = transforms(task.model.spec, *arrays)
     shapes, starts = ravel_chains(unconstrain_chains(supports, start_sites(task, num_chains)))
     return Posterior(Density(task.model.spec, shapes), arrays, supports, starts)
+
+
+def watch_of(**more: str) -> Watch:
+    """The figures of chains on ℝᵈ while they run; ``more`` are columns with the statistic that each shows."""
+    figures: dict[str, Callable[[Any], np.ndarray]] = {
+        "log joint on ℝᵈ": lambda record: -record["potential"],
+        "step size": itemgetter("step_size"),
+    }
+    return Watch(
+        lambda record: f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}",
+        newest=figures | {column: itemgetter(statistic) for column, statistic in more.items()},
+        totals={"divergent": itemgetter("diverging")},
+    )
 
 
 def draws_of_chains(

@@ -12,21 +12,16 @@ The warm-up tunes the step size to an acceptance of ``target_accept`` and the me
 How this can mislead: as ``nuts``, and short trajectories explore long scales by diffusion, so that chains need more draws.
 """
 
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
-import numpy as np
 from jax import Array
 
-from inference.engine.driver import drive, sample
 from inference.engine.task import Draws, Task
-from inference.identification.random_labels import require_symmetry
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
-from inference.runtime.progress import Watch
-from inference.unconstrained.adaptation import AdaptiveKernel, Algorithm, start_chains, step
-from inference.unconstrained.density import Density, draws_of_chains, posterior_on_reals
+from inference.unconstrained.adaptation import AdaptiveKernel, Algorithm, Target, adaptive_chains
+from inference.unconstrained.density import Density, draws_of_chains, posterior_on_reals, watch_of
 from models.base import Pytree, ZooError
 
 
@@ -48,21 +43,15 @@ def mclmc_of_blackjax(density: Density, num_warmup: int, target_accept: float, m
     return AdaptiveKernel(Algorithm(begin, move, (mean_steps,)), density, num_warmup, target_accept, dense=False)
 
 
-def begin(density: Density, arrays: tuple[Pytree, Pytree], flat: Array) -> Pytree:
+def begin(target: Target, flat: Array) -> Pytree:
     """BlackJAX's state at a vector (d,)."""
     from blackjax.mcmc import adjusted_mclmc_dynamic
 
-    return adjusted_mclmc_dynamic.init(flat, lambda flat: density.log_density(arrays, flat), jax.random.PRNGKey(0))
+    return adjusted_mclmc_dynamic.init(flat, target, jax.random.PRNGKey(0))
 
 
 def move(
-    algorithm: Algorithm,
-    density: Density,
-    arrays: tuple[Pytree, Pytree],
-    key: Array,
-    chain: Pytree,
-    step_size: Array,
-    inverse_mass_matrix: Array,
+    settings: tuple[float, ...], target: Target, key: Array, chain: Pytree, step_size: Array, inverse_mass_matrix: Array
 ) -> tuple[Pytree, dict[str, Array]]:
     """One iteration of one chain, and its statistics. The number of steps comes from the key of the iteration."""
     from blackjax.mcmc import adjusted_mclmc_dynamic as mclmc
@@ -70,14 +59,9 @@ def move(
     number = mclmc.make_random_trajectory_length_fn(random_trajectory_length=True)
     kernel = mclmc.build_kernel(integration_steps_fn=number)
     key, of_number = jax.random.split(key)
-    chain, info = kernel(
-        key,
-        chain._replace(random_generator_arg=of_number),
-        lambda flat: density.log_density(arrays, flat),
-        step_size,
-        inverse_mass_matrix=inverse_mass_matrix,
-        integration_steps_params=algorithm.settings,
-    )
+    begun = chain._replace(random_generator_arg=of_number)
+    given = {"inverse_mass_matrix": inverse_mass_matrix, "integration_steps_params": settings}
+    chain, info = kernel(key, begun, target, step_size, **given)
     return chain, {
         "diverging": info.is_divergent,
         "acceptance_rate": info.acceptance_rate,
@@ -87,32 +71,15 @@ def move(
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics; a `ZooError` for a single parameter."""
-    posterior = posterior_on_reals(task, options.num_chains)
+    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
     if posterior.density.size < 2:
         raise ZooError("mclmc: a velocity of length 1 needs two dimensions, and the posterior has one; use method=nuts")
-    if options.permute_components:
-        require_symmetry(task.model)
     kernel = mclmc_of_blackjax(posterior.density, options.num_warmup, options.target_accept, options.mean_steps)
-    state = start_chains(kernel, posterior)
-    key = jax.random.fold_in(task.key, 1)
-    iterate = partial(drive, step, kernel, posterior.arrays, lockstep=METHOD.lockstep)
-    run, timing = sample(iterate, key, state, options.num_warmup, options.num_samples, task, WATCH)
+    run, timing = adaptive_chains(task, posterior, kernel, options.num_samples, WATCH)
     return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
 
 
-def _words(record: Any) -> str:
-    return f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}"
-
-
-WATCH = Watch(
-    _words,
-    newest={
-        "log joint on ℝᵈ": lambda record: -record["potential"],
-        "step size": lambda record: record["step_size"],
-        "acceptance": lambda record: record["acceptance_rate"],
-    },
-    totals={"divergent": lambda records: records["diverging"]},
-)
+WATCH = watch_of(acceptance="acceptance_rate")
 
 
 METHOD = Method(

@@ -12,15 +12,10 @@ comes from draws and their gradients; it runs chains in threads of its own, and 
 from importlib import import_module
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
-
 from inference.engine.task import Draws, Task
-from inference.identification.random_labels import require_symmetry
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
-from inference.runtime.progress import Watch
-from inference.unconstrained.density import draws_of_chains, posterior_on_reals
-from models.base import Pytree
+from inference.unconstrained.density import draws_of_chains, posterior_on_reals, watch_of
 
 BACKENDS = {  # name -> module with chains(task, posterior, options, watch)
     "numpyro": "inference.unconstrained.numpyro_nuts",
@@ -51,27 +46,13 @@ class Options(NamedTuple):
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics; a `ZooError` for a backend that is not installed."""
     chains = import_module(BACKENDS[options.backend]).chains
-    posterior = posterior_on_reals(task, options.num_chains)
-    if options.permute_components:
-        require_symmetry(task.model)
+    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
     run, timing = chains(task, posterior, options, WATCH)
     draws = draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
     return draws._replace(attrs={"backend": options.backend})
 
 
-def _words(record: Pytree) -> str:
-    return f"log joint on ℝᵈ {-np.mean(record['potential']):.2f}"
-
-
-WATCH = Watch(
-    _words,
-    newest={
-        "log joint on ℝᵈ": lambda record: -record["potential"],
-        "step size": lambda record: record["step_size"],
-        "gradients": lambda record: record["n_steps"],
-    },
-    totals={"divergent": lambda records: records["diverging"]},
-)
+WATCH = watch_of(gradients="n_steps")
 
 
 METHOD = Method(

@@ -11,7 +11,6 @@ some of the rotations, and no k-hat is given.
 """
 
 import time
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -22,7 +21,7 @@ from jax import Array
 from inference.engine.program import constrain_draws, constrain_starts, unravel
 from inference.engine.sweep import block_map
 from inference.engine.task import Draws, Points, Task, approximation, timing
-from inference.methods.advi import why_no_weights
+from inference.methods.advi import bound_and_weights, why_no_weights
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumStarts, Setting
 from inference.runtime.programs import cached_jit
@@ -60,7 +59,7 @@ def paths(density: Density, max_iter: int, arrays: tuple[Pytree, Pytree], keys: 
 
     def one(key: Array, start: Array) -> Path:
         of_path, of_bounds, of_best = jax.random.split(key, 3)
-        target = partial(density.log_density, arrays)
+        target = density.target(arrays)
         _, info = pathfinder.approximate(of_path, target, start, 1, maxiter=max_iter, maxcor=HISTORY)
         # BlackJAX 1.7 has the gradients of −log p here, and takes them for those of log p: its Gaussians are on the wrong side
         # of a point. So gradients and bounds are computed anew.
@@ -118,11 +117,7 @@ def run(task: Task, options: Options) -> Draws:
 
     def weighed(arrays: tuple[Pytree, Pytree]) -> dict[str, Any]:
         ratios = np.asarray(log_densities(density, arrays, flat), np.float64) - log_q
-        attrs = {"elbo": float(ratios.mean()), "elbo_se": float(ratios.std() / np.sqrt(len(ratios))), "best_start": best}
-        if why:
-            return {"sample_stats": {}, "attrs": attrs | {"no_pareto_k": why}}
-        attrs["log_evidence_importance"] = float(np.logaddexp.reduce(ratios) - np.log(len(ratios)))
-        return {"sample_stats": {"log_weight": ratios.reshape(size)}, "attrs": attrs}
+        return bound_and_weights(ratios.reshape(size), best, why)
 
     def recompute_in_double(double: Task) -> Draws:
         return outcome._replace(**weighed((double.hyper, double.sufficient_rows)))

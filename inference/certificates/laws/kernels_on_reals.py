@@ -84,13 +84,13 @@ def adaptive_kernel(of_blackjax: Callable[[Density], AdaptiveKernel], step_size:
     """A kernel that `inference.unconstrained.adaptation` adapts, at a step size for d dimensions and an identity."""
 
     def begin(density: Density, arrays: Pytree, flat: Array) -> Pytree:
-        return of_blackjax(density).algorithm.begin(density, arrays, flat)
+        return of_blackjax(density).algorithm.begin(density.target(arrays), flat)
 
     def move(density: Density, arrays: Pytree, key: Array, state: Pytree) -> Pytree:
         kernel = of_blackjax(density)
         metric = jnp.eye(density.size) if kernel.dense else jnp.ones(density.size)
         size = jnp.asarray(step_size(density.size))
-        return kernel.algorithm.move(kernel.algorithm, density, arrays, key, state, size, metric)[0]
+        return kernel.algorithm.move(kernel.algorithm.settings, density.target(arrays), key, state, size, metric)[0]
 
     return on_reals(begin, move)
 
@@ -98,7 +98,7 @@ def adaptive_kernel(of_blackjax: Callable[[Density], AdaptiveKernel], step_size:
 def _begin_chees(density: Density, arrays: Pytree, flat: Array) -> Pytree:
     from blackjax.mcmc import dynamic_hmc
 
-    return dynamic_hmc.init(flat, partial(density.log_density, arrays), jnp.zeros((), jnp.int32))
+    return dynamic_hmc.init(flat, density.target(arrays), jnp.zeros((), jnp.int32))
 
 
 def _move_chees(density: Density, arrays: Pytree, key: Array, state: Pytree) -> Pytree:
