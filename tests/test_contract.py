@@ -291,17 +291,15 @@ def test_simulated_rows_are_rows(name):
 # The cells of the support table
 
 DRAWS = {"num_warmup": 20, "num_samples": 10, "num_chains": 2}
+FEW: dict[str, Any] = {"num_samples": 10, "num_chains": 2}
 SHORT: dict[str, dict[str, Any]] = {
-    "gibbs": DRAWS,
+    **dict.fromkeys(("gibbs", "collapsed_gibbs", "nuts", "chees", "mclmc"), DRAWS),
     "tempered_gibbs": {**DRAWS, "num_temperatures": 3},
-    "collapsed_gibbs": DRAWS,
-    "nuts": DRAWS,
-    "smc": {"num_samples": 10, "num_chains": 2, "num_moves": 2},
-    "exact": {"num_samples": 10, "num_chains": 2},
-    "laplace": {"num_samples": 10, "num_chains": 2, "num_starts": 1},
-    "advi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 200},
-    "cavi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 20},
-    "hard_cavi": {"num_samples": 10, "num_chains": 2, "num_starts": 1, "max_iter": 20},
+    "smc": {**FEW, "num_moves": 2},
+    "exact": FEW,
+    "laplace": {**FEW, "num_starts": 1},
+    "advi": {**FEW, "num_starts": 1, "max_iter": 200},
+    **dict.fromkeys(("pathfinder", "cavi", "hard_cavi"), {**FEW, "num_starts": 1, "max_iter": 20}),
 }
 
 

@@ -42,8 +42,8 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SNIPPETS = SNIPPET.findall(OF_PAGES)
 DRAWS = {"num_warmup": 30, "num_samples": 20, "num_chains": 2}  # in the place of thousands
 FEWER = {
-    "nuts": DRAWS,
-    "gibbs": DRAWS,
+    **dict.fromkeys(("nuts", "chees", "mclmc", "gibbs"), DRAWS),
+    "pathfinder": {"max_iter": 20, "num_starts": 1, "num_samples": 20},
     "tempered_gibbs": {**DRAWS, "num_temperatures": 3},
     "collapsed_gibbs": DRAWS,
     "smc": {"num_samples": 20, "num_chains": 2, "num_moves": 2},

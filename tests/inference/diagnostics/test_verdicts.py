@@ -73,10 +73,7 @@ SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = 
         lambda: drawn(normal(), stats={"diverging": np.zeros((4, 500), bool)}),
         lambda: drawn(normal(), stats={"diverging": np.arange(2000).reshape(4, 500) == 7}),
     ),
-    "few ancestors": (
-        lambda: drawn(normal(), effective_ancestors="[5.1, 90.0]"),
-        lambda: drawn(normal(), effective_ancestors="[4.9, 90.0]"),
-    ),
+    "few ancestors": tuple((lambda n=n: drawn(normal(), effective_ancestors=f"[{n}]")) for n in (5.1, 4.9)),
     "Pareto k-hat": (
         lambda: drawn(normal(), "approximation", pareto_k=0.69),
         lambda: drawn(normal(), "approximation", pareto_k=0.71),
