@@ -299,7 +299,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "exact": FEW,
     "laplace": {**FEW, "num_starts": 1},
     "advi": {**FEW, "num_starts": 1, "max_iter": 200},
-    **dict.fromkeys(("pathfinder", "cavi", "hard_cavi"), {**FEW, "num_starts": 1, "max_iter": 20}),
+    **{name: {**FEW, "num_starts": 1, "max_iter": 20} for name in ("pathfinder", "cavi", "hard_cavi")},
 }
 
 
