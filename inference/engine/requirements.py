@@ -103,6 +103,8 @@ def require_prior_draws(task: Task, method: str) -> None:
     They have none where it is improper, and another one where a mask hides parts of the parameters.
     """
     require_proper(task)
+    if task.model.algebra is not None:  # which declares its prior
+        return
     for kind, what in ((dist.ImproperUniform, "is improper"), (dist.MaskedDistribution, "is masked")):
         if names := _sites_with(task, kind):
             raise ZooError(

@@ -116,6 +116,7 @@ class NutsOptions(Shared, total=False):
     target_accept: float
     max_tree_depth: int
     backend: Literal["numpyro", "blackjax", "nutpie"]
+    starts: Literal["overdispersed", "pathfinder"]
     permute_components: bool
 
 class CheesOptions(Shared, total=False):
@@ -123,6 +124,7 @@ class CheesOptions(Shared, total=False):
     num_samples: int
     num_chains: int
     target_accept: float
+    starts: Literal["overdispersed", "pathfinder"]
     permute_components: bool
 
 class MclmcOptions(Shared, total=False):
@@ -131,6 +133,7 @@ class MclmcOptions(Shared, total=False):
     num_chains: int
     target_accept: float
     mean_steps: float
+    starts: Literal["overdispersed", "pathfinder"]
     permute_components: bool
 
 class SmcOptions(Shared, total=False):
@@ -164,6 +167,7 @@ class EveryOption(Shared, total=False):
     target_accept: float
     max_tree_depth: int
     backend: Literal["numpyro", "blackjax", "nutpie"]
+    starts: Literal["overdispersed", "pathfinder"]
     mean_steps: float
     num_moves: int
     ess_share: float

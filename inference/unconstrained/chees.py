@@ -38,8 +38,8 @@ from inference.unconstrained.density import (
     begins_with_curvature,
     curvature_metrics,
     draws_of_chains,
-    posterior_on_reals,
 )
+from inference.unconstrained.starts import Starts, posterior_with_starts
 from models.base import Pytree
 
 FIRST_STEP = 0.5  # step size to begin with, where the metric is the inverse of the curvature
@@ -62,6 +62,7 @@ class Options(NamedTuple):
     target_accept: Annotated[
         float, Setting("mean acceptance probability that the warm-up aims at; more means shorter steps", low=0.05, high=0.999)
     ] = 0.651
+    starts: Starts = "overdispersed"
     permute_components: PermuteComponents = False
 
 
@@ -265,7 +266,7 @@ def draw(density: Density, arrays: tuple[Pytree, ...], key: Array, chain: Pytree
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
-    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
+    posterior = posterior_with_starts(task, options)
     run, timing = _warmed_and_drawn(task, posterior, options)
     return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
 

@@ -21,7 +21,8 @@ from inference.engine.task import Draws, Task
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
 from inference.unconstrained.adaptation import AdaptiveKernel, Algorithm, Target, adaptive_chains
-from inference.unconstrained.density import Density, draws_of_chains, posterior_on_reals, watch_of
+from inference.unconstrained.density import Density, draws_of_chains, watch_of
+from inference.unconstrained.starts import Starts, posterior_with_starts
 from models.base import Pytree, ZooError
 
 
@@ -35,6 +36,7 @@ class Options(NamedTuple):
         float, Setting("mean acceptance probability that the warm-up aims at; more means shorter steps", low=0.05, high=0.999)
     ] = 0.8
     mean_steps: Annotated[float, Setting("mean number of steps of a trajectory", low=1.2)] = 4.0
+    starts: Starts = "overdispersed"
     permute_components: PermuteComponents = False
 
 
@@ -71,7 +73,7 @@ def move(
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics; a `ZooError` for a single parameter."""
-    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
+    posterior = posterior_with_starts(task, options)
     if posterior.density.size < 2:
         raise ZooError("mclmc: a velocity of length 1 needs two dimensions, and the posterior has one; use method=nuts")
     kernel = mclmc_of_blackjax(posterior.density, options.num_warmup, options.target_accept, options.mean_steps)

@@ -15,7 +15,8 @@ from typing import Annotated, Literal, NamedTuple
 from inference.engine.task import Draws, Task
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
-from inference.unconstrained.density import draws_of_chains, posterior_on_reals, watch_of
+from inference.unconstrained.density import draws_of_chains, watch_of
+from inference.unconstrained.starts import Starts, posterior_with_starts
 
 BACKENDS = {  # name -> module with chains(task, posterior, options, watch)
     "numpyro": "inference.unconstrained.numpyro_nuts",
@@ -40,13 +41,14 @@ class Options(NamedTuple):
     backend: Annotated[
         Literal["numpyro", "blackjax", "nutpie"], Setting("the library that takes the steps; nutpie is the extra nutpie")
     ] = "numpyro"
+    starts: Starts = "overdispersed"
     permute_components: PermuteComponents = False
 
 
 def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics; a `ZooError` for a backend that is not installed."""
     chains = import_module(BACKENDS[options.backend]).chains
-    posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
+    posterior = posterior_with_starts(task, options)
     run, timing = chains(task, posterior, options, WATCH)
     draws = draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
     return draws._replace(attrs={"backend": options.backend})

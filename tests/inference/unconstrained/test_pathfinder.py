@@ -8,9 +8,12 @@ import numpyro.distributions as dist
 import pytest
 from gaussian_program import COVARIANCE, MEAN, NOTHING, gaussian, of_rows
 
-from inference import fit
+from inference import fit, program_model
+from inference.fitting.prepare import make_task, x64
+from inference.runtime.progress import Silent
 from inference.unconstrained import pathfinder
-from inference.unconstrained.density import Density
+from inference.unconstrained.density import Density, Posterior
+from inference.unconstrained.starts import at_paths
 from models import ZooError
 
 pytestmark = pytest.mark.slow  # kernels and searches compile programs of their own
@@ -53,3 +56,21 @@ def test_a_density_without_a_finite_bound_is_refused():
 
     with pytest.raises(ZooError):
         fit(impossible, np.zeros(3), "pathfinder", num_starts=2, start={"z": np.zeros(2)})
+
+
+def test_chains_start_at_draws_of_their_paths():
+    """From far away each comes to the posterior: squared distances follow a χ² of three degrees of freedom, 64 of them."""
+    away = np.full((64, 3), 30.0) + np.random.default_rng(0).standard_normal((64, 3))
+    with x64(64):
+        task = make_task(program_model(of_rows, np.zeros(1)), (np.zeros(1),), 0, None, Silent())
+        points = at_paths(task, Posterior(DENSITY, NOTHING, {}, away)).starts - MEAN
+    squares = np.einsum("si,ij,sj->s", points, np.linalg.inv(COVARIANCE), points)
+    assert abs(squares.mean() - 3) < 5 * np.sqrt(6 / 64)
+    assert len(np.unique(points[:, 0])) == 64
+
+
+def test_every_sampler_takes_starts_of_paths():
+    for method in ("nuts", "chees", "mclmc"):
+        options = {"num_warmup": 20, "num_samples": 10, "num_chains": 2, "seed": 1}
+        one, other = (fit(of_rows, np.zeros(1), method, starts=starts, **options) for starts in ("pathfinder", "overdispersed"))
+        assert (one["posterior"]["z"].values != other["posterior"]["z"].values).any()
