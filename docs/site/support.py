@@ -50,6 +50,6 @@ def updates_of(method: str) -> tuple[str, str]:
     """What a method does to the parameters and to the latents."""
     for line in tables()[0].splitlines()[2:]:
         name, parameters, latents = [cell.strip() for cell in line.strip("| ").split("|")]
-        if name == f"`{method}`":
+        if f"`{method}`" in name.split(", "):
             return parameters, latents
     raise KeyError(method)

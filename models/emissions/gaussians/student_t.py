@@ -57,7 +57,7 @@ FORMS: Mapping[str, Form] = {
     "tied": _MATRIX,
     "diag": Form(lambda T, observed: observed @ T.exponent.T, np.asarray, lambda normal: _diagonal(normal.base_dist.scale)),
     "spherical": Form(
-        lambda T, observed: observed.sum(1, keepdims=True) * T.exponent,
+        lambda T, observed: observed.sum(1, keepdims=True) * T.exponent[None],
         np.mean,
         lambda normal: _diagonal(normal.base_dist.scale),
     ),

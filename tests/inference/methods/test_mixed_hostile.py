@@ -155,5 +155,9 @@ def test_naive_bayes_with_missing_cells():
     assert near(found["log_density"], np.logaddexp(*cells.T) + np.log(0.5), rtol=1e-10, atol=1e-12)
     codes = MODELS["naive_bayes"](load_data(X[:, [1, 4]], labels=list("ab" * 6)), emission="categorical")
     assert [codes.naming.coords[f"level of x{d}"] for d in range(2)] == [["0", "1", "2"], ["0", "1"]]
-    with pytest.raises(ZooError, match="the cell is missing"):
-        MODELS["naive_bayes"](load_data(X[:, [4]], labels=list("ab" * 6)), emission="bernoulli")
+    binary = load_data(X[:, [4]], labels=list("ab" * 6))
+    probabilities = np.array([[0.2], [0.7]])
+    sites = {"class_probs": [0.5, 0.5], "feature_probs": probabilities}
+    found = predict(MODELS["naive_bayes"](binary, emission="bernoulli"), sites, binary)
+    binary_cells = [[np.nansum(stats.bernoulli(p[0]).logpmf(row)) for p in probabilities] for row in X[:, [4]]]
+    assert near(found["log_density"], np.logaddexp(*np.transpose(binary_cells)) + np.log(0.5), rtol=1e-10, atol=1e-12)
