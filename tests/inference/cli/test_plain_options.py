@@ -169,3 +169,11 @@ def test_whole_numbers_of_models_are_counts():
     """What the shell refuses before a model is imported: those options of models whose defaults are whole."""
     found = {name for model in choices("model") for name, value in entry_defaults("model", model).items() if type(value) is int}
     assert found == {"num_components", "num_factors", "num_states", "num_topics"}
+
+
+@pytest.mark.parametrize("value", ["12", "007", "true", "1.5", "[1,2]", "1" * 400])
+def test_the_name_of_a_file_is_a_text(value):
+    """A number is no file, and no table of one number; the command in the message reads that file."""
+    with pytest.raises(ZooError, match="is no text; as the name of a file it needs quotes"):
+        compose(["data=file", f"data.path={value}"])
+    assert compose(["data=file", f"data.path='{value}'"])["data"]["path"] == value
