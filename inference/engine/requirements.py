@@ -103,7 +103,7 @@ def require_prior_draws(task: Task, method: str) -> None:
     They have none where it is improper, and another one where a mask hides parts of the parameters.
     """
     require_proper(task)
-    if task.model.algebra is not None:  # which declares its prior
+    if task.model.algebra is not None:  # no prior of the zoo is masked, and `require_proper` has seen that it is proper
         return
     for kind, what in ((dist.ImproperUniform, "is improper"), (dist.MaskedDistribution, "is masked")):
         if names := _sites_with(task, kind):

@@ -32,7 +32,6 @@ ENTRIES = 2**20  # of the data, times the number of particles that are moved sid
 TARGET = 0.8  # mean acceptance probability of Hamiltonian moves (Beskos et al. 2013: 0.65 at least)
 TURN = np.pi / 2  # time after which a trajectory in a Gaussian has forgotten where it started
 LONGEST = 64  # leapfrog steps
-FORGOTTEN = 0.3  # correlation of the log densities of particles before and after their moves
 JITTER = 1e-9  # of the variances: the covariance of few particles is singular
 
 
@@ -124,7 +123,8 @@ def hamiltonian_moves(
     kernel, variances = hmc.build_kernel(), z.var(0)
     metric = jnp.where(variances > 0, variances, 1.0)
 
-    def move(key: Array, states: Any, log_step: Array) -> tuple[Any, Array, Array]:
+    def move(carry: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:
+        states, log_step = carry
         key_length, key_moves = jax.random.split(key)
         step_size = jnp.exp(log_step)
         most = jnp.clip(jnp.ceil(TURN / step_size), 1, LONGEST).astype(int)
@@ -136,11 +136,11 @@ def hamiltonian_moves(
 
         keys = jax.random.split(key_moves, len(z))
         states, acceptance = block_map(jax.vmap(one), (keys, states), together)
-        return states, log_step + acceptance.mean() - TARGET, acceptance.mean()
+        return (states, log_step + acceptance.mean() - TARGET), acceptance.mean()
 
     states = block_map(jax.vmap(lambda flat: hmc.init(flat, log_density)), z, together)
-    states, log_step, acceptance = repeated(move, key, states, log_step, num_moves)
-    return states.position, log_step, acceptance
+    (states, log_step), acceptance = jax.lax.scan(move, (states, log_step), jax.random.split(key, num_moves))
+    return states.position, log_step, acceptance.mean()
 
 
 def independent_moves(
@@ -163,41 +163,17 @@ def independent_moves(
     def log_proposal(before: Any, after: Any) -> Array:
         return -0.5 * (jax.scipy.linalg.solve_triangular(root, after.position - mean, lower=True) ** 2).sum()
 
-    def move(key: Array, states: Any, log_step: Array) -> tuple[Any, Array, Array]:
+    def move(states: Any, key: Array) -> tuple[Any, Array]:
         def one(keyed: tuple[Array, Any]) -> tuple[Any, Array]:
             state, info = kernel(*keyed, log_density, proposal, log_proposal)
             return state, info.acceptance_rate
 
         states, acceptance = block_map(jax.vmap(one), (jax.random.split(key, len(z)), states), together)
-        return states, log_step, acceptance.mean()
+        return states, acceptance.mean()
 
     states = block_map(jax.vmap(lambda flat: random_walk.init(flat, log_density)), z, together)
-    states, log_step, acceptance = repeated(move, key, states, log_step, num_moves)
-    return states.position, log_step, acceptance
-
-
-def repeated(
-    move: Callable[[Array, Any, Array], tuple[Any, Array, Array]], key: Array, states: Any, log_step: Array, num_moves: int
-) -> tuple[Any, Array, Array]:
-    """(states, log step size, mean acceptance) after at most ``num_moves`` moves.
-
-    They end when the log densities of the particles have forgotten those at the start: their correlation is below `FORGOTTEN`.
-    The log density is the same in all orders of the components, as the positions are not.
-    """
-    start = states.logdensity
-
-    def goes_on(carry: tuple[Any, Array, Array, Array, Array]) -> Array:
-        done, _, _, _, correlation = carry
-        return (done < num_moves) & ~(correlation < FORGOTTEN)
-
-    def onwards(carry: tuple[Any, Array, Array, Array, Array]) -> tuple[Any, Array, Array, Array, Array]:
-        done, states, log_step, total, _ = carry
-        states, log_step, acceptance = move(jax.random.fold_in(key, done), states, log_step)
-        return done + 1, states, log_step, total + acceptance, jnp.corrcoef(start, states.logdensity)[0, 1]
-
-    zero = jnp.zeros_like(log_step)
-    done, states, log_step, total, _ = jax.lax.while_loop(goes_on, onwards, (0, states, log_step, zero, zero + 1))
-    return states, log_step, total / done
+    states, acceptance = jax.lax.scan(move, states, jax.random.split(key, num_moves))
+    return states.position, log_step, acceptance.mean()
 
 
 def prior_vectors(density: Density, arrays: Pytree, keys: Array) -> Array:

@@ -53,9 +53,7 @@ class Options(NamedTuple):
 
     num_samples: NumSamples = 1000
     num_chains: Annotated[int, Setting("independent runs")] = 4
-    num_moves: Annotated[
-        int, Setting("moves of every particle at each temperature; hmc and independent take at most so many")
-    ] = 10
+    num_moves: Annotated[int, Setting("moves of every particle at each temperature")] = 10
     ess_share: Annotated[
         float, Setting("effective share of the particles to which weights fall at each temperature", low=0.01, high=0.99)
     ] = 0.5

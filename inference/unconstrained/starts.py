@@ -8,13 +8,15 @@ import numpy as np
 from inference.engine.task import Task
 from inference.methods.options import Setting
 from inference.unconstrained.density import Posterior, posterior_on_reals
-from inference.unconstrained.pathfinder import drawn, paths
+from inference.unconstrained.pathfinder import drawn, log_densities, paths
+from models.base import ZooError
 
 MOST_STEPS = 100  # of a path
+OF_PATHS = 2**31 - 2  # beyond the numbers of chains, from which the keys of starts are derived
 
 Starts = Annotated[
     Literal["overdispersed", "pathfinder"],
-    Setting("pathfinder: every chain starts at a draw of the Gaussian that Pathfinder finds from its overdispersed start"),
+    Setting("where chains start; at pathfinder each is a draw of the Gaussian that its overdispersed start's path leads to"),
 ]
 
 
@@ -32,20 +34,25 @@ class OfChains(Protocol):
 def posterior_with_starts(task: Task, options: OfChains) -> Posterior:
     """The posterior of a task, and where the chains of these options start.
 
-    Chains that start at draws of Pathfinder begin where the mass is, each near the mode to which its own path leads. They are
-    less overdispersed, so that R-hat sees less.
+    Chains that start at draws of Pathfinder usually begin nearer to the mass, each near the mode to which its path leads. They are
+    less overdispersed, so that R-hat is less likely to see a missed mode. Raises `ZooError` for ``starts=pathfinder`` with ``start``.
     """
     posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
-    return at_paths(task, posterior) if options.starts == "pathfinder" else posterior
+    if options.starts != "pathfinder":
+        return posterior
+    if task.start is not None:
+        raise ZooError("starts=pathfinder finds where chains start: leave it out, or leave out start")
+    return at_paths(task, posterior)
 
 
 def at_paths(task: Task, posterior: Posterior) -> Posterior:
-    """The posterior with one draw from each start's path; a start whose path has no finite bound stays where it is."""
+    """The posterior with a draw from the Gaussian of each start's path, where it is as probable as the start or more."""
     task.reporter.phase("finding paths", None)
     number = len(posterior.starts)
-    of_paths, of_draws = np.asarray(jax.random.split(jax.random.fold_in(task.key, 3), (2, number)))
+    of_paths, of_draws = np.asarray(jax.random.split(jax.random.fold_in(task.key, OF_PATHS), (2, number)))
     ended = paths(posterior.density, MOST_STEPS, posterior.arrays, of_paths, posterior.starts)
     ends = [jax.tree.map(lambda leaf, s=s: leaf[s], ended.best) for s in range(number)]
-    points = [drawn(posterior.density, 1, key, end)[0][0] for key, end in zip(of_draws, ends, strict=True)]
-    sound = np.isfinite(np.asarray(ended.elbo))
-    return posterior._replace(starts=np.where(sound[:, None], np.asarray(points), posterior.starts))
+    points = np.asarray([drawn(posterior.density, 1, key, end)[0][0] for key, end in zip(of_draws, ends, strict=True)])
+    after, before = (np.asarray(log_densities(posterior.density, posterior.arrays, at)) for at in (points, posterior.starts))
+    better = np.isfinite(after) & (after >= before) & np.isfinite(points).all(1)
+    return posterior._replace(starts=np.where(better[:, None], points, posterior.starts))

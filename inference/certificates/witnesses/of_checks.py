@@ -70,14 +70,14 @@ REPLICATES = 4
 STEPS = 4  # of `stochastic_em`
 WARMUP = 4
 ITERATIONS = 2
+OVERDISPERSED = {"starts": "overdispersed"}
 # Younger than certificates, which they leave as they are: with these defaults runs what ran before, and `n_steps` has what the
 # statistics say
-BY_PATHS = {"starts": "overdispersed"}
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "map": {"optimizer": "lbfgs", "learning_rate": 0.1},
-    "nuts": {"backend": "numpyro", **BY_PATHS},
-    "chees": BY_PATHS,
-    "mclmc": BY_PATHS,
+    "nuts": {"backend": "numpyro", **OVERDISPERSED},
+    "chees": OVERDISPERSED,
+    "mclmc": OVERDISPERSED,
 }
 LATER_STATISTICS = ("tree_depth", "reached_max_treedepth")
 ATTRIBUTES = ("log_evidence", "log_evidence_laplace", "log_evidence_importance", "elbo", "pareto_k")  # of a result

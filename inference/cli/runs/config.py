@@ -125,8 +125,7 @@ def _require_values(config: dict[str, Any]) -> None:
     check_checkpoint_seconds(config["checkpoint_seconds"])
     path = config["data"].get("path")
     if not isinstance(path, str | None):
-        text = in_shell(f"data.path={quoted(str(path), "'")}")
-        raise ZooError(f"data.path={str(path)[:40]} is no text; as the name of a file it needs quotes: {text[:80]}")
+        raise ZooError(f"data.path={str(path)[:40]} is no text; the name of a file needs quotes: data.path=\"'name'\"")
     ranges = ranges_of_method(config["method"])
     for name, default in entry_defaults("method", config["method"]).items():
         words = tuple(ranges[name]) if isinstance(default, str) else ()

@@ -111,7 +111,7 @@ def test_r_hat_sees_two_modes(dim):
         tree = fit(program, X, "nuts", seed=seed, num_warmup=300, num_samples=300)
         sides = tree["posterior"]["place"].values.mean((1, 2)) > 0
         both = bool(sides.any() and not sides.all())
-        assert "R-hat" in tree.attrs["problems"] or not both
+        assert "R-hat" in tree.attrs["problems"] or not both  # with ten R-hats in every fit, one may be above 1.01 by chance
         told += both
     assert told >= 3
 

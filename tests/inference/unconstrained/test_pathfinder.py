@@ -59,7 +59,7 @@ def test_a_density_without_a_finite_bound_is_refused():
 
 
 def test_chains_start_at_draws_of_their_paths():
-    """From far away each comes to the posterior: squared distances follow a χ² of three degrees of freedom, 64 of them."""
+    """From far away each comes to the posterior: squared distances have the mean of a χ² of three degrees of freedom."""
     away = np.full((64, 3), 30.0) + np.random.default_rng(0).standard_normal((64, 3))
     with x64(64):
         task = make_task(program_model(of_rows, np.zeros(1)), (np.zeros(1),), 0, None, Silent())
@@ -74,3 +74,16 @@ def test_every_sampler_takes_starts_of_paths():
         options = {"num_warmup": 20, "num_samples": 10, "num_chains": 2, "seed": 1}
         one, other = (fit(of_rows, np.zeros(1), method, starts=starts, **options) for starts in ("pathfinder", "overdispersed"))
         assert (one["posterior"]["z"].values != other["posterior"]["z"].values).any()
+
+
+def test_a_start_that_is_more_probable_than_the_draw_stays():
+    """At the mode no draw is more probable, so that all chains stay there."""
+    with x64(64):
+        task = make_task(program_model(of_rows, np.zeros(1)), (np.zeros(1),), 0, None, Silent())
+        at_mode = np.tile(MEAN, (5, 1))
+        np.testing.assert_array_equal(at_paths(task, Posterior(DENSITY, NOTHING, {}, at_mode)).starts, at_mode)
+
+
+def test_starts_are_found_or_given():
+    with pytest.raises(ZooError, match="leave out start"):
+        fit(of_rows, np.zeros(1), "nuts", starts="pathfinder", start={"z": np.zeros(3)}, num_warmup=10, num_samples=10)
