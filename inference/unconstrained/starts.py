@@ -35,8 +35,7 @@ def posterior_with_starts(task: Task, options: OfChains) -> Posterior:
     """The posterior of a task, and where the chains of these options start.
 
     Chains that start at draws of Pathfinder usually begin nearer to the mass, each near the mode to which its path leads. They
-    are less overdispersed, so that R-hat is less likely to see a missed mode. Raises `ZooError` for ``starts=pathfinder`` with a
-    start that is given.
+    are less overdispersed, so that R-hat is less likely to see a missed mode. Raises `ZooError` where ``start`` is given, too.
     """
     posterior = posterior_on_reals(task, options.num_chains, options.permute_components)
     if options.starts != "pathfinder":
