@@ -37,7 +37,7 @@ from inference.unconstrained.density import (
     Posterior,
     begins_with_curvature,
     curvature_metrics,
-    draws_of_chains,
+    draws_from_starts,
 )
 from inference.unconstrained.starts import Starts, posterior_with_starts
 from models.base import Pytree
@@ -268,7 +268,7 @@ def run(task: Task, options: Options) -> Draws:
     """Draws of every site from every chain, with the kernel's statistics."""
     posterior = posterior_with_starts(task, options)
     run, timing = _warmed_and_drawn(task, posterior, options)
-    return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
+    return draws_from_starts(task, posterior, run, timing, options.permute_components)
 
 
 def _warmed_and_drawn(task: Task, posterior: Posterior, options: Options) -> tuple[Run, dict[str, float]]:

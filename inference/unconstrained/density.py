@@ -62,6 +62,8 @@ class Posterior(NamedTuple):
     arrays: tuple[Pytree, Pytree]  # hyperparameters and rows, on the device
     supports: Mapping[str, Any]  # site -> transform from ℝᵈ
     starts: np.ndarray  # (chain, d)
+    path_seconds: float = 0.0  # that the search for the starts took
+    warnings: tuple[str, ...] = ()  # about the starts
 
 
 def posterior_on_reals(task: Task, num_chains: int, permute_components: bool = False) -> Posterior:
@@ -106,6 +108,15 @@ def draws_of_chains(
     if permute_components:
         sites = drawn_labellings(task, sites)
     return Draws(Kind.CHAINS, sites, records, timing, run.interrupted, log_joint=log_joint)
+
+
+def draws_from_starts(
+    task: Task, posterior: Posterior, run: Run, timing: Mapping[str, float], permute_components: bool
+) -> Draws:
+    """`draws_of_chains` with what the starts cost, as a part of the warm-up, and the warnings about them."""
+    seconds = {**timing, "warmup_seconds": timing["warmup_seconds"] + posterior.path_seconds}
+    draws = draws_of_chains(task, posterior.supports, run, seconds, permute_components)
+    return draws._replace(warnings=posterior.warnings)
 
 
 def bounded(potential: Callable[[Pytree], Array]) -> Callable[[Pytree], Array]:

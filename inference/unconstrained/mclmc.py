@@ -21,7 +21,7 @@ from inference.engine.task import Draws, Task
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
 from inference.unconstrained.adaptation import AdaptiveKernel, Algorithm, Target, adaptive_chains
-from inference.unconstrained.density import Density, draws_of_chains, watch_of
+from inference.unconstrained.density import Density, draws_from_starts, watch_of
 from inference.unconstrained.starts import Starts, posterior_with_starts
 from models.base import Pytree, ZooError
 
@@ -78,7 +78,7 @@ def run(task: Task, options: Options) -> Draws:
         raise ZooError("mclmc: a velocity of length 1 needs two dimensions, and the posterior has one; use method=nuts")
     kernel = mclmc_of_blackjax(posterior.density, options.num_warmup, options.target_accept, options.mean_steps)
     run, timing = adaptive_chains(task, posterior, kernel, options.num_samples, WATCH)
-    return draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
+    return draws_from_starts(task, posterior, run, timing, options.permute_components)
 
 
 WATCH = watch_of(acceptance="acceptance_rate")

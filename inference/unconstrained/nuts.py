@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 from inference.engine.task import Draws, Task
 from inference.methods.method import Method
 from inference.methods.options import NumChains, NumSamples, NumWarmup, PermuteComponents, Setting
-from inference.unconstrained.density import draws_of_chains, watch_of
+from inference.unconstrained.density import draws_from_starts, watch_of
 from inference.unconstrained.starts import Starts, posterior_with_starts
 
 BACKENDS = {  # name -> module with chains(task, posterior, options, watch)
@@ -50,7 +50,7 @@ def run(task: Task, options: Options) -> Draws:
     chains = import_module(BACKENDS[options.backend]).chains
     posterior = posterior_with_starts(task, options)
     run, timing = chains(task, posterior, options, WATCH)
-    draws = draws_of_chains(task, posterior.supports, run, timing, options.permute_components)
+    draws = draws_from_starts(task, posterior, run, timing, options.permute_components)
     return draws._replace(attrs={"backend": options.backend})
 
 

@@ -1,5 +1,6 @@
 """Where chains on ℝᵈ start: overdispersed, or at draws of Pathfinder's Gaussians."""
 
+import time
 from typing import Annotated, Literal, Protocol
 
 import jax
@@ -16,7 +17,7 @@ OF_PATHS = 2**31 - 2  # beyond the numbers of chains, from which the keys of sta
 
 Starts = Annotated[
     Literal["overdispersed", "pathfinder"],
-    Setting("where chains start; at pathfinder each is a draw of the Gaussian that its overdispersed start's path leads to"),
+    Setting("where chains start: at overdispersed points, or at draws of the Gaussians that Pathfinder finds from them"),
 ]
 
 
@@ -48,6 +49,7 @@ def posterior_with_starts(task: Task, options: OfChains) -> Posterior:
 def at_paths(task: Task, posterior: Posterior) -> Posterior:
     """The posterior with a draw from the Gaussian of each start's path, where it is as probable as the start or more."""
     task.reporter.phase("finding paths", None)
+    clock = time.perf_counter()
     number = len(posterior.starts)
     of_paths, of_draws = np.asarray(jax.random.split(jax.random.fold_in(task.key, OF_PATHS), (2, number)))
     ended = paths(posterior.density, MOST_STEPS, posterior.arrays, of_paths, posterior.starts)
@@ -55,4 +57,7 @@ def at_paths(task: Task, posterior: Posterior) -> Posterior:
     points = np.asarray([drawn(posterior.density, 1, key, end)[0][0] for key, end in zip(of_draws, ends, strict=True)])
     after, before = (np.asarray(log_densities(posterior.density, posterior.arrays, at)) for at in (points, posterior.starts))
     better = np.isfinite(after) & (after >= before) & np.isfinite(points).all(1)
-    return posterior._replace(starts=np.where(better[:, None], points, posterior.starts))
+    starts = np.where(better[:, None], points, posterior.starts)
+    kept = number - int(better.sum())
+    warnings = (f"{kept} of {number} chains began at their overdispersed start, as the draw of their path is less probable",)
+    return posterior._replace(starts=starts, path_seconds=time.perf_counter() - clock, warnings=warnings if kept else ())

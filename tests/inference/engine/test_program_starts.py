@@ -20,6 +20,9 @@ from inference.runtime.progress import Silent
 WIDTH = 5.0  # of the prior
 SURE = 1e-4  # a right law fails one Kolmogorov-Smirnov test so often; this file has 20 of them, with seeds that stand still
 X = np.zeros(1)
+# R-hat of one law, from 8 halves of n draws, is above 1.01 where a χ² of 7 degrees of freedom is above 7 (1 + 0.02 n): 77 here,
+# with probability 1e-13. With 300 draws that is 28, and happens in one of 200 fits with ten parameters.
+ENOUGH = 1000
 
 
 def two_modes(dim, mass, at, width):
@@ -108,10 +111,10 @@ def test_r_hat_sees_two_modes(dim):
     program = two_modes(dim, 0.3, 4.0, 1.0)
     told = 0
     for seed in range(6):
-        tree = fit(program, X, "nuts", seed=seed, num_warmup=300, num_samples=300)
+        tree = fit(program, X, "nuts", seed=seed, num_warmup=300, num_samples=ENOUGH)
         sides = tree["posterior"]["place"].values.mean((1, 2)) > 0
         both = bool(sides.any() and not sides.all())
-        assert "R-hat" in tree.attrs["problems"] or not both  # with ten R-hats in every fit, one may be above 1.01 by chance
+        assert ("R-hat" in tree.attrs["problems"]) == both
         told += both
     assert told >= 3
 
@@ -125,7 +128,7 @@ def test_no_run_sits_in_a_spike(dim):
     """
     program = two_modes(dim, 0.1, 4.0, 0.1)
     for seed in range(6):
-        tree = fit(program, X, "nuts", seed=seed, num_warmup=300, num_samples=300)
+        tree = fit(program, X, "nuts", seed=seed, num_warmup=300, num_samples=ENOUGH)
         sides = tree["posterior"]["place"].values.mean((1, 2)) > 0
         assert not sides.all()
-        assert "R-hat" in tree.attrs["problems"] or not sides.any()
+        assert ("R-hat" in tree.attrs["problems"]) == sides.any()

@@ -81,7 +81,10 @@ def test_a_start_that_is_more_probable_than_the_draw_stays():
     with x64(64):
         task = make_task(program_model(of_rows, np.zeros(1)), (np.zeros(1),), 0, None, Silent())
         at_mode = np.tile(MEAN, (5, 1))
-        np.testing.assert_array_equal(at_paths(task, Posterior(DENSITY, NOTHING, {}, at_mode)).starts, at_mode)
+        posterior = at_paths(task, Posterior(DENSITY, NOTHING, {}, at_mode))
+    np.testing.assert_array_equal(posterior.starts, at_mode)
+    assert posterior.warnings[0].startswith("5 of 5 chains began at their overdispersed start")
+    assert posterior.path_seconds > 0
 
 
 def test_starts_are_found_or_given():
