@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from benchmarks import (
+    backends,
     classifiers,
     compilation,
     evidence,
@@ -38,6 +39,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], list[Target]]]] = {
     "streaming": streaming.PARTS,
     "compilation": compilation.PARTS,
     "evidence": evidence.PARTS,
+    "backends": backends.PARTS,
 }
 
 

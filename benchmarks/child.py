@@ -23,8 +23,13 @@ def environment(**changes: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT)} | changes
 
 
-def call(function: Callable[..., Mapping[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """``function(**arguments)`` in a fresh process with empty compilation caches; both sides of the call are JSON."""
+def call(
+    function: Callable[..., Mapping[str, Any]], arguments: Mapping[str, Any], limit: float | None = None
+) -> dict[str, Any]:
+    """``function(**arguments)`` in a fresh process with empty compilation caches; both sides of the call are JSON.
+
+    Raises `subprocess.TimeoutExpired` after ``limit`` seconds, and `RuntimeError` where the function fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         caches = {"PYTENSOR_FLAGS": f"base_compiledir={folder}/pytensor", "NUMBA_CACHE_DIR": f"{folder}/numba"}
         answer = Path(folder) / "answer.json"
@@ -36,6 +41,7 @@ def call(function: Callable[..., Mapping[str, Any]], arguments: Mapping[str, Any
             cwd=ROOT,
             capture_output=True,
             text=True,
+            timeout=limit,
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-4000:]}")

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from inference.samplers.kernels import blackjax_kernel, numpyro_kernel
     from inference.samplers.posteriordb import export_posteriordb
     from inference.samplers.target import target
-    from inference.sequences.decoding import decode, stepwise
+    from inference.sequences.decoding import decode
     from inference.sequences.factors import forecast
+    from inference.sequences.steps import stepwise
     from inference.streaming.in_blocks import in_blocks
     from inference.streaming.source.processes import join_processes
     from inference.streaming.source.read_stream import read_stream
@@ -109,7 +110,7 @@ EXPORTS = {  # name -> the module that defines it
     "score": "inference.predictions.score",
     "show": "inference.plots.plate_diagram",
     "similar_documents": "inference.topics.coherence",
-    "stepwise": "inference.sequences.decoding",
+    "stepwise": "inference.sequences.steps",
     "top_words": "inference.topics.coherence",
     "target": "inference.samplers.target",
     "topic_check": "inference.topics.posterior_check",

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics.checks import STILL
+from inference.diagnostics.chains import STILL
 from inference.diagnostics.summaries import summarise
 from inference.engine.task import Kind, kind_of
 

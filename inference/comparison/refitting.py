@@ -17,8 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
 from inference.comparison.table import same_rows
-from inference.diagnostics.importance import log_weights, pareto_k, smoothed_weights
-from inference.diagnostics.left_out import rows_left_out, weight_of_rows
+from inference.diagnostics.importance import log_weights, pareto_k, rows_left_out, smoothed_weights, weight_of_rows
 from inference.diagnostics.verdicts import Finding, largest_k
 from inference.engine.task import Kind, kind_of
 from inference.fitting.fit import fit

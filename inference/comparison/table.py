@@ -13,9 +13,8 @@ import xarray as xr
 from inference.comparison.criteria import criteria
 from inference.comparison.foreign import as_results
 from inference.comparison.picked import ELPD, LOG_LOSS, remarks_on_differences
-from inference.diagnostics.checks import STILL
-from inference.diagnostics.importance import FEWEST, log_weights
-from inference.diagnostics.left_out import rows_left_out, weight_of_rows
+from inference.diagnostics.chains import STILL
+from inference.diagnostics.importance import FEWEST, log_weights, rows_left_out, weight_of_rows
 from inference.diagnostics.summaries import summarise
 from inference.diagnostics.verdicts import Finding, problem_of, verdict_on
 from inference.engine.task import Kind, kind_of

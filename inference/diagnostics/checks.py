@@ -1,7 +1,6 @@
 """Is a result fit for use? This file measures what `inference.diagnostics.verdicts` judges."""
 
 import json
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,29 +8,23 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from inference.diagnostics.quantities import quantities_of
+from inference.diagnostics.chains import TRAJECTORIES, agreement, standing_still
 from inference.diagnostics.starts import shares_of_modes, starts_at_best
 from inference.diagnostics.summaries import summarise
 from inference.diagnostics.unfinished import so_far
 from inference.diagnostics.verdicts import (
-    ESS,
     EXPLAINED,
     FINISHED,
     INTERRUPTED,
-    RHAT,
     Finding,
     Problem,
     anchor,
     judge,
-    largest_rhat,
 )
 from inference.engine.task import Kind, kind_of
 from inference.identification.invariants import ELSEWHERE
 from inference.identification.relabel import SURE
 from inference.results.tree import values
-
-MOST_COMPARED = 20  # quantities by which one chain is told from the others
-STILL = 1e-12  # relative spread of a quantity up to which it counts as rounding
 
 
 class Diagnosis(NamedTuple):
@@ -72,7 +65,7 @@ def problems_of(tree: xr.DataTree) -> list[Problem]:
     """The problems of a result by the table of verdicts."""
     findings = {name: finding for name, measure in MEASURES.items() if (finding := measure(tree)) is not None}
     if kind_of(tree) is Kind.CHAINS:
-        findings |= _of_quantities(tree)
+        findings |= agreement(tree)
     return judge(kind_of(tree), findings)
 
 
@@ -122,72 +115,6 @@ def _number_of_draws(tree: xr.DataTree) -> Finding | None:
     return Finding(np.array([tree["posterior"].sizes["draw"]])) if "posterior" in tree else None
 
 
-def _standing_still(tree: xr.DataTree) -> Finding | None:
-    """For each chain, whether all of its draws are equal."""
-    if "posterior" not in tree or tree["posterior"].sizes["draw"] < 2:
-        return None
-    sites = [site.values.reshape(*site.shape[:2], -1) for site in tree["posterior"].to_dataset().data_vars.values()]
-    still = np.all([(site == site[:, :1]).all((1, 2)) for site in sites], axis=0)
-    return Finding(still.astype(int), [f"chain {chain}" for chain in range(len(still))])
-
-
-def _of_quantities(tree: xr.DataTree) -> dict[str, Finding]:
-    """R-hat and effective sample size of every functional, and of summaries of every site that no symmetry changes."""
-    from arviz_stats.base import array_stats
-
-    drawn, names = quantities_of(tree)
-    chains, draws = drawn.shape[:2]
-    if draws < 4:
-        return {}
-    moving = drawn.std((0, 1)) > STILL * np.abs(drawn.mean((0, 1)))
-    drawn, names = drawn[..., moving], names[moving]
-    if not len(names):
-        return {}
-    drawn = _halves(drawn) if chains == 1 else drawn
-    lead = {"chain_axis": 0, "draw_axis": 1}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # chains that never move have no variance
-        rhat, size = np.asarray(array_stats.rhat(drawn, **lead)), np.asarray(array_stats.ess(drawn, **lead))
-        within = np.full(len(names), np.inf)  # effective sizes from autocorrelation within chains; only needed if R-hat is high
-        high = np.flatnonzero(rhat > RHAT)
-        if len(high):
-            centred = drawn[..., high] - drawn[..., high].mean(1, keepdims=True)
-            within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
-        rhats = Finding(rhat, list(names), within, len(drawn))
-        details = {"apart": _deviating_chain(drawn[..., rhat > largest_rhat(rhats)]), "longer": _longer(tree)}
-    return {"R-hat": rhats._replace(details=details), "effective sample size": Finding(size, list(names))}
-
-
-def _longer(tree: xr.DataTree) -> str:
-    """The advice to chains that disagree, by the options that the method has."""
-    if "num_moves" in json.loads(tree.attrs.get("options", "{}")):
-        return "Take more particles and moves (num_samples, num_moves)"
-    return "Warm up and run longer (num_warmup, num_samples)"
-
-
-def _deviating_chain(drawn: np.ndarray) -> str:
-    """The chain of (chain, draw, Q) without which the others agree, and whether only its first half differs; "" if none."""
-    from arviz_stats.base import array_stats
-
-    def agree(some: np.ndarray) -> bool:
-        rhat = np.asarray(array_stats.rhat(some, chain_axis=0, draw_axis=1))
-        return bool((rhat <= largest_rhat(Finding(rhat, size=ESS, num_chains=len(some)))).all())
-
-    chains, draws = drawn.shape[:2]
-    drawn = drawn[..., :MOST_COMPARED]
-    alone = [chain for chain in range(chains) if chains > 2 and drawn.size and agree(np.delete(drawn, chain, axis=0))]
-    if len(alone) != 1:
-        return ""
-    early = agree(drawn[:, draws // 2 :])
-    return f"Chain {alone[0]} lies apart from the others{' in its first half' if early else ''}. "
-
-
-def _halves(drawn: np.ndarray) -> np.ndarray:
-    """The halves of one chain (1, draw, …) as two chains, because ArviZ has no R-hat for one."""
-    half = drawn.shape[1] // 2
-    return drawn[0, : 2 * half].reshape(2, half, *drawn.shape[2:])
-
-
 def _unvisited_mode(tree: xr.DataTree) -> Finding | None:
     """The share of the mass at a mode that no chain has visited, as `inference.fitting.modes` estimated it."""
     if "unvisited_share" not in tree.attrs:
@@ -201,11 +128,6 @@ def other_modes(tree: xr.DataTree) -> Finding:
     remedy = str(tree.attrs.get("modes_remedy", ""))
     details = {"why": tree.attrs.get("modes_unknown", ""), "remedy": remedy[:1].upper() + remedy[1:]}
     return Finding(np.array([int("modes_unknown" in tree.attrs)]), details=details)
-
-
-def _divergences(tree: xr.DataTree) -> Finding | None:
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
-    return Finding(np.array([int(stats["diverging"].sum())])) if "diverging" in stats else None
 
 
 def _ancestors(tree: xr.DataTree) -> Finding | None:
@@ -326,10 +248,10 @@ MEASURES: dict[str, Callable[[xr.DataTree], Finding | None]] = {
     "single precision": _single_precision,
     "number of chains": _number_of_chains,
     "number of draws": _number_of_draws,
-    "chains that stand still": _standing_still,
+    "chains that stand still": standing_still,
     "unvisited mode": _unvisited_mode,
     "other modes": other_modes,
-    "divergences": _divergences,
+    **TRAJECTORIES,
     "few ancestors": _ancestors,
     "Pareto k-hat": _pareto_k,
     "no Pareto k-hat": _no_pareto_k,

@@ -1,7 +1,8 @@
 """Importance weights p / q of draws from an approximation q, and leave-one-out that takes them into account.
 
 Pareto-smoothed importance sampling (Vehtari, Simpson, Gelman, Yao and Gabry 2024). For leave-one-out with draws from q, the
-weight of draw s for row n is p(x, θ_s) / (q(θ_s) p(x_n | θ_s)) (Magnusson, Andersen, Jonasson and Vehtari 2019).
+weight of draw s for row n is p(x, θ_s) / (q(θ_s) p(x_n | θ_s)) (Magnusson, Andersen, Jonasson and Vehtari 2019). Rows that were
+refitted have the values of their refits.
 """
 
 import warnings
@@ -11,9 +12,10 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from inference.diagnostics.verdicts import Finding, largest_k
 from inference.engine.task import Kind, kind_of
 from inference.results.observed import by_row
-from inference.results.tree import values
+from inference.results.tree import table_of, values
 
 FEWEST = 25  # fewest draws for which ArviZ fits the tail
 SPAN = float(-np.log(np.finfo(np.float64).tiny))  # nats: a weight this far below the largest is negligible
@@ -121,3 +123,42 @@ def leave_one_out(rows: xr.DataArray, weights: np.ndarray, chains: xr.Dataset | 
         return LeaveOneOut(*np.full((2, len(each)), [[np.nan], [np.inf]]))
     smooth, khat = _smoothed(flat[there] - each)
     return LeaveOneOut(logsumexp(smooth + each, axis=1) - logsumexp(smooth, axis=1), khat)
+
+
+def rows_left_out(tree: xr.DataTree, rows: xr.DataArray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log p(x_n | the others), Pareto k-hat) of all rows: (N,), (N,).
+
+    A row whose density does not depend on θ, such as an empty row, has no k-hat. A refitted row has the values of its refit,
+    if that is reliable.
+    """
+    each = rows.values
+    with np.errstate(invalid="ignore"):  # ∞ − ∞, for a row impossible under every draw
+        varying = ~(np.ptp(each, axis=(0, 1)) <= 1e-9 * (1 + np.abs(each).min((0, 1))))
+    elpd, khat = each[0, 0].astype(np.float64), np.full(len(varying), np.nan)
+    if varying.any():
+        chains = tree["posterior"].to_dataset() if kind_of(tree) is Kind.CHAINS else None
+        scores = leave_one_out(rows[..., varying], weights, chains)
+        elpd[varying], khat[varying] = scores
+    if "refits" in tree:
+        sound = _sound_refits(tree["refits"].to_dataset(), weights.size)
+        place = np.searchsorted(rows["row"].values, sound["row"].values)
+        elpd[place], khat[place] = sound["elpd"].values, sound["pareto_k"].values
+    return elpd, khat
+
+
+def _sound_refits(refits: xr.Dataset, size: int) -> xr.Dataset:
+    """Refits that passed their diagnostics and have a k-hat below its threshold; none of those stored without k-hat."""
+    khat = refits["pareto_k"].values if "pareto_k" in refits else np.full(refits.sizes["row"], np.inf)
+    good = (refits["exit_status"].values == 0) & (khat <= largest_k(Finding(khat, size=size)))
+    return refits.assign(pareto_k=("row", khat)).isel(row=np.flatnonzero(good))
+
+
+def weight_of_rows(tree: xr.DataTree, rows: xr.DataArray) -> np.ndarray:
+    """(rows,): weights of the rows of a log-likelihood: rows, sequences, or steps, which have the weight of their sequence."""
+    observed = table_of(tree)
+    if "weight" not in observed:
+        return np.ones(rows.sizes["row"])
+    weight = np.asarray(observed["weight"])
+    if "sequence_start" in observed:  # stored per step
+        weight = weight[np.asarray(observed["sequence_start"])[:-1]]
+    return weight[np.asarray(rows["sequence"])] if "sequence" in rows.coords else weight

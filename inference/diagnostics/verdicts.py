@@ -18,6 +18,15 @@ lies below the true sizes: for independent normal errors its median is isf(1 −
 quantity and 2.6 for 150. The required 400 is lowered by this amount. Quantities with a true size of 400 then pass half the
 time, however many there are.
 
+The tail size is the smaller of those of the indicators of the 5 % and the 95 % quantile, on which intervals stand (Vehtari et
+al. 2021). Its estimates have a relative error of 0.15.
+
+E-BFMI of a chain, the mean squared change of its energy over the variance of the energy, fails below 0.3 (Betancourt 2016): new
+momenta then change the energy too little to bring the chain into the tails. Its relative error at 100 draws is a fifth.
+
+Trees that reach max_tree_depth are right, and effective sizes count what they cost: a remark. Chains that disagree are told the
+first cause: divergences, energy, cut trees. Without them, several modes come first above an R-hat of 1.5, and last below.
+
 Pareto k-hat of S weights fails above min(0.7, 1 − 1 / log10 S) (Vehtari et al. 2024).
 
 Single precision. The log joint of the run is compared with double precision at the same sites. A gap fails above 1e-3 nats
@@ -47,7 +56,10 @@ from inference.engine.task import Kind
 
 RHAT = 1.01
 ESS = 400
-NOISE = 0.1  # relative standard deviation of an estimate of an effective size of about `ESS`
+NOISE, TAIL_NOISE = 0.1, 0.15  # relative standard deviations of estimates of a bulk and a tail size of about `ESS`
+BFMI, FEWEST_ENERGIES = 0.3, 100  # the smallest E-BFMI, and the draws from which it is asked
+CUT = 0.1  # share of trajectories that reach max_tree_depth
+APART = 1.5  # R-hat of chains that have hardly anything in common
 PARETO_K = 0.7
 WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
 UNVISITED = 0.05  # of the mass of the posterior, by an estimate
@@ -108,10 +120,15 @@ def largest_rhat(finding: Finding) -> np.ndarray:
     return np.maximum(RHAT, by_chance)
 
 
-def smallest_size(finding: Finding) -> np.ndarray:
-    """The limit for the smallest of Q estimates with relative error `NOISE`, to tell whether all true sizes reach `ESS`."""
+def smallest_size(finding: Finding, noise: float = NOISE) -> np.ndarray:
+    """The limit for the smallest of Q estimates with relative error ``noise``, to tell whether all true sizes reach `ESS`."""
     number = max(len(finding.values), 1)
-    return np.asarray(ESS * (1 - NOISE * -special.ndtri(1 - 0.5 ** (1 / number))))
+    return np.asarray(ESS * (1 - noise * -special.ndtri(1 - 0.5 ** (1 / number))))
+
+
+def smallest_tail_size(finding: Finding) -> np.ndarray:
+    """The limit of `smallest_size` for tail sizes."""
+    return smallest_size(finding, TAIL_NOISE)
 
 
 def largest_k(finding: Finding) -> np.ndarray:
@@ -162,12 +179,36 @@ VERDICTS = (
         "{names} never moved: every draw is the same. Try another seed, or rescale the program's parameters",
     ),
     Verdict(
+        "divergences",
+        CHAINS,
+        ABOVE,
+        0,
+        "{value:.0f} divergent transitions: the chains miss a region of high curvature. Raise target_accept, or reparametrise "
+        "the program",
+    ),
+    Verdict(
+        "energy",
+        CHAINS,
+        BELOW,
+        BFMI,
+        "E-BFMI {value:.2f} < {limit:.1f} for {names}: trajectories hardly reach the tails, as in a funnel, so means and "
+        "intervals may be off. Reparametrise the program (a scale times standard normals), or use gibbs where the model has it",
+    ),
+    Verdict(
+        "tree depth",
+        CHAINS,
+        ABOVE,
+        CUT,
+        "{value:.0%} of the trajectories end at max_tree_depth={depth}, before they turn back: draws are right, but alike. "
+        "Raise max_tree_depth, or rescale or reparametrise the program",
+        FINISHED,
+    ),
+    Verdict(
         "R-hat",
         CHAINS,
         ABOVE,
         largest_rhat,
-        "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. {apart}{longer}; if that does not "
-        "help, the posterior has several modes and each chain is in its own",
+        "R-hat {value:.3f} > {limit:.3f} for {names}: the chains disagree. {apart}{advice}",
     ),
     Verdict(
         "unvisited mode",
@@ -177,14 +218,7 @@ VERDICTS = (
         "another mode has about {value:.0%} of the mass, and no chain has visited it ({where}). Whatever this result says is "
         "of the visited part alone: {remedy}",
     ),
-    Verdict(
-        "other modes",
-        CHAINS,
-        ABOVE,
-        0,
-        "{why}. All chains may be at one mode and agree. {remedy}",
-        FINISHED,
-    ),
+    Verdict("other modes", CHAINS, ABOVE, 0, "{why}. All chains may be at one mode and agree. {remedy}", FINISHED),
     Verdict(
         "effective sample size",
         CHAINS,
@@ -193,19 +227,14 @@ VERDICTS = (
         "effective sample size {value:.0f} < {limit:.0f} for {names}: take more draws (num_samples)",
     ),
     Verdict(
-        "divergences",
+        "tail effective sample size",
         CHAINS,
-        ABOVE,
-        0,
-        "{value:.0f} divergent transitions: the chains miss a region of high curvature. Raise target_accept",
+        BELOW,
+        smallest_tail_size,
+        "tail effective sample size {value:.0f} < {limit:.0f} for {names}: the ends of intervals are not known well. Take more "
+        "draws (num_samples)",
     ),
-    Verdict(
-        "iterations",
-        OPTIMISED,
-        ABOVE,
-        0,
-        "the best start has not converged after {taken} iterations{advice}",
-    ),
+    Verdict("iterations", OPTIMISED, ABOVE, 0, "the best start has not converged after {taken} iterations{advice}"),
     Verdict(
         "gradient",
         OPTIMISED,
@@ -236,8 +265,7 @@ VERDICTS = (
         APPROXIMATION,
         ABOVE,
         0,
-        "the quality of this approximation is unknown: {why}. Check it against gibbs or nuts",
-        FINISHED,
+        "this approximation was not checked: {why}. Its intervals may be far too short. Compare it with gibbs or nuts",
     ),
     Verdict(
         "parts alike",

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from inference.comparison.table import require_reference
-from inference.diagnostics.checks import STILL
+from inference.diagnostics.chains import STILL
 from inference.diagnostics.summaries import summarise
 from inference.markup.palette import colour
 from inference.runtime.files import write_figure

@@ -22,8 +22,7 @@ from inference.engine.sweep import block_map
 from inference.fitting.prepare import as_arrays, require_model, x64
 from inference.methods.options import check_seed
 from inference.results.averages import AtDraw, averaged
-from inference.results.draws import draws_of, fitted_rows, forget_labels, log_weight, one_axis, thinned
-from inference.results.triangles import sites_of
+from inference.results.draws import draws_of, fitted_rows, forget_labels, log_weight, thinned
 from models.algebra import has_paths
 from models.base import Algebra, Hyper, Model, Pytree, Sites, ZooError
 from models.chains.compiled.paths import best_paths
@@ -139,43 +138,6 @@ def decode(
     return _with_dims(model, {"states": filled, "log_prob": log_prob}, ("path",)).assign_coords(path=np.arange(len(paths)))
 
 
-def stepwise(model: Model, tree: xr.DataTree, data: Any) -> xr.DataTree:
-    """A copy of a result with a log-likelihood per step, for `arviz.loo` over time.
-
-    The group ``log_likelihood`` of the copy holds log p(x_t | x_1 … x_{t−1}, θ) with the dimensions (chain, draw, row): one row
-    per step of all sequences, with the coordinates ``sequence`` and ``time``. The last step includes the stop at the boundary.
-
-    Leave-one-out over steps drops only the term of one step; later steps still condition on it. Its elpd is therefore on the
-    scale of one-step-ahead forecasts by parameters that have seen the future. Genuine forecasts leave the future out as well
-    (Bürkner, Gabry and Vehtari 2020). Raises `ZooError` for a model without sequences, or a result without draws.
-
-    >>> data = load_data("ice_cream")
-    >>> model = MODELS["hmm"](data, num_states=2)
-    >>> stepwise(model, fit(model, data, "gibbs"), data)["log_likelihood"]["x"].dims
-    ('chain', 'draw', 'row')
-    """
-    algebra = require_sequential(model)
-    if "posterior" not in tree:
-        raise ZooError("stepwise needs the draws of a result; for a point, see predict(…)['step_log_density']")
-    shape = next(iter((posterior := sites_of(tree, "posterior")).values())).shape[:2]
-    with x64(64):
-        hyper, rows, draws = as_arrays((dict(model.hyper), model.rows(data), one_axis(posterior)))
-        densities = np.asarray(_step_densities(algebra, hyper, rows, draws))  # (draws, N, L)
-    length = np.asarray(rows.length)
-    sequence, time = np.nonzero(np.arange(densities.shape[2])[None, :] < length[:, None])
-    values = densities[:, sequence, time].reshape(*shape, -1)
-    coords = {
-        "chain": np.arange(shape[0]),
-        "draw": np.arange(shape[1]),
-        "row": np.arange(values.shape[2]),
-        "sequence": ("row", sequence),
-        "time": ("row", time + 1),
-    }
-    copied = tree.copy()
-    copied["log_likelihood"] = xr.DataTree(xr.Dataset({"x": (("chain", "draw", "row"), values)}, coords=coords))
-    return copied
-
-
 def _new_rows(model: Model, data: Any) -> Pytree:
     """Rows padded to a common length, so that new data mostly share a compilation."""
     return padded(model.rows(data))
@@ -215,7 +177,7 @@ def _require_possible(log_density: np.ndarray) -> None:
         )
 
 
-def _local(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
+def local_of(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Filtered:
     result: Filtered = path_part(algebra.local_natural_parameters(algebra.natural(hyper, sites))(algebra.features(hyper, rows)))
     return result
 
@@ -229,7 +191,7 @@ def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, given: 
 
     def at(sites: Sites) -> AtDraw:
         def block(rows: Pytree) -> AtDraw:
-            local = _local(algebra, hyper, sites, rows)
+            local = local_of(algebra, hyper, sites, rows)
             until = jnp.cumsum(row_by_row(local.chain.packing, local.density), axis=1)
             probs = chain.reported.part(chain.mean(jax.random.PRNGKey(0), local))
             return AtDraw(chain.log_partition(local), values=(probs,), log_values=(until,))
@@ -239,19 +201,6 @@ def _average(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites, given: 
 
     result = averaged(at, draws, given)
     return result.log_density, result.values[0], jnp.diff(result.log_values[0], axis=1, prepend=0.0)
-
-
-@partial(jax.jit, static_argnames=("algebra",))
-def _step_densities(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
-    """Log densities of steps, (draws, N, L); the last step includes the stop at the boundary."""
-
-    def one(sites: Sites) -> Array:
-        known = _local(algebra, hyper, sites, rows)
-        steps = row_by_row(known.chain.packing, known.density)
-        last = jnp.arange(steps.shape[1])[None, :] == rows.length[:, None] - 1
-        return steps + jnp.where(last, known.end[:, None], 0.0)
-
-    return jax.lax.map(one, draws)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -289,13 +238,13 @@ def _candidates(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws
 
 @partial(jax.jit, static_argnames=("algebra",))
 def _chain_at(algebra: Algebra, hyper: Hyper, sites: Sites, rows: Pytree) -> Chain:
-    return _local(algebra, hyper, sites, rows).chain
+    return local_of(algebra, hyper, sites, rows).chain
 
 
 @partial(jax.jit, static_argnames=("algebra", "number"))
 def _k_best_of_draws(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites) -> Array:
     def one(sites: Sites) -> Array:
-        local = _local(algebra, hyper, sites, rows).chain
+        local = local_of(algebra, hyper, sites, rows).chain
         paths = k_best(local, number)[0] if number > 1 else viterbi(local)[0][None]
         return jnp.where(within(local)[None], paths, 0)
 
@@ -313,7 +262,7 @@ def _log_probs_of_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sit
     """(paths, N), for paths (paths, L, N). p(x) uses the same draws, so the probabilities of all paths sum to one."""
 
     def one(sites: Sites) -> tuple[Array, Array]:
-        local = _local(algebra, hyper, sites, rows)
+        local = local_of(algebra, hyper, sites, rows)
         joint = jax.lax.map(lambda states: chain.energy(path_of(local.chain, states), local), paths)
         return joint, chain.log_partition(local)
 
@@ -325,7 +274,7 @@ def _log_probs_of_paths(algebra: Algebra, hyper: Hyper, rows: Pytree, draws: Sit
 @partial(jax.jit, static_argnames=("algebra", "number"))
 def _drawn(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sites, key: Array, given: Array) -> Array:
     """(number, L, N): each path of each row uses another draw of θ, chosen by p(x | θ), or uniformly for fitted rows."""
-    log_density = jax.lax.map(lambda sites: chain.log_partition(_local(algebra, hyper, sites, rows)), draws)  # (draws, N)
+    log_density = jax.lax.map(lambda sites: chain.log_partition(local_of(algebra, hyper, sites, rows)), draws)  # (draws, N)
     log_weights = log_weight(given, log_density)
 
     def one(key: Array) -> Array:
@@ -335,7 +284,7 @@ def _drawn(algebra: Algebra, number: int, hyper: Hyper, rows: Pytree, draws: Sit
         def at(row: tuple[Array, Array, Pytree]) -> Array:
             key, place, one_row = row
             sites = {name: leaf[place] for name, leaf in draws.items()}
-            return sample_states(key, _local(algebra, hyper, sites, jax.tree.map(lambda leaf: leaf[None], one_row)))[:, 0]
+            return sample_states(key, local_of(algebra, hyper, sites, jax.tree.map(lambda leaf: leaf[None], one_row)))[:, 0]
 
         return jax.lax.map(at, (jax.random.split(key_z, len(chosen)), chosen, rows)).T
 

@@ -9,6 +9,8 @@ the density is steep. A random number of steps makes a trajectory, on average ``
 end, or the chain stays: the posterior is invariant, unlike under the unadjusted kernel. Then the velocity is drawn anew.
 
 The warm-up tunes the step size to an acceptance of ``target_accept`` and the metric in windows, as that of ``nuts`` does.
+A trajectory that is all but sure to be rejected counts as divergent: the steps are too long where it went, as in the neck of a
+funnel, which chains then avoid. In posteriors without necks, smallest acceptances of 8,000 were 0.006 to 0.5.
 How this can mislead: as ``nuts``, and short trajectories explore long scales by diffusion, so that chains need more draws.
 """
 
@@ -24,6 +26,8 @@ from inference.unconstrained.adaptation import AdaptiveKernel, Algorithm, Target
 from inference.unconstrained.density import Density, draws_from_starts, watch_of
 from inference.unconstrained.starts import Starts, posterior_with_starts
 from models.base import Pytree, ZooError
+
+LOST = 1e-6  # acceptance probability: an energy error of 14, where steps of the right length have one of about 0.5
 
 
 class Options(NamedTuple):
@@ -65,7 +69,7 @@ def move(
     given = {"inverse_mass_matrix": inverse_mass_matrix, "integration_steps_params": settings}
     chain, info = kernel(key, begun, target, step_size, **given)
     return chain, {
-        "diverging": info.is_divergent,
+        "diverging": info.is_divergent | (info.acceptance_rate < LOST),
         "acceptance_rate": info.acceptance_rate,
         "n_steps": 2 * info.num_integration_steps,  # gradients: a step of the integrator takes two
     }

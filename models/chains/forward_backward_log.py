@@ -63,3 +63,19 @@ def smooth_logs(weights: ChainWeights, steps: Steps, end: Array) -> tuple[LogSta
     everything = (states.state, steps.emission, finite(states.scale), finite(end), steps.continues)
     _, ways = lax.scan(back, nothing, everything, reverse=True)
     return states, ways._replace(both=jnp.where(steps.there[..., None], ways.both, 0.0))
+
+
+def left_out_logs(weights: ChainWeights, steps: Steps) -> Array:
+    """(L, R): log p(x_t | all other steps), without division by what step t has, which may be 0; arbitrary in empty cells.
+
+    With c_t(i) = p(z_t = i, x_1 … x_{t−1}) p(x_{t+1} … x_T | z_t = i) it is log Σ_i c_t(i) p(x_t | z_t = i) / Σ_i c_t(i).
+    """
+    states, ways = smooth_logs(weights, steps, jnp.zeros(steps.there.shape, steps.emission.dtype))
+    follows = logsumexp(states.state[:, :, :, None] + weights.step[None, None], axis=2)
+    start = jnp.broadcast_to(weights.start, follows.shape[1:])
+    before = jnp.concatenate([start[None], follows[:-1]])
+    if steps.first is not None:
+        before = jnp.where(steps.first[..., None], start[None], before)
+    behind = logsumexp(weights.step[None, None] + ways.after[:, :, None, :], axis=3)
+    others = before + jnp.where(steps.continues[..., None], behind, weights.stop[None, None])
+    return logsumexp(others + steps.emission, axis=-1) - logsumexp(others, axis=-1)

@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from models.base import Latent, Reported
 from models.chains.forward_backward import FEW, UNROLL, ChainWeights, States, Steps, filter_states, finite, lazy_where, smooth
-from models.chains.forward_backward_log import filter_logs, logsumexp, smooth_logs
+from models.chains.forward_backward_log import filter_logs, left_out_logs, logsumexp, smooth_logs
 from models.chains.posterior_counts import Logs, Pairs, Path, TransitionCounts, followed, pair_counts, states_in_logs, weighed
 from models.rows.packing import Packing, by_row, firsts, grid, lasts, of_row, row_by_row, side_by_side
 
@@ -163,6 +163,12 @@ def _mean(key: Array, local: Chain | Filtered) -> Path:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Paths
+
+
+def steps_left_out(local: Chain | Filtered) -> Array:
+    """(L, R): log p(x_t | all other steps of its sequence); arbitrary in empty cells."""
+    local = natural(local)
+    return left_out_logs(_weights(local), _steps(local))
 
 
 def path_of(local: Chain, states: Array) -> Path:

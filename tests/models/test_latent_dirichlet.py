@@ -183,7 +183,7 @@ def test_all_methods_run_and_are_compared():
     assert found["ELBO"].notna().sum() == found["ELBO"].notna()["cavi"] == 1
     assert found["elpd"].notna().to_dict() == dict.fromkeys(methods, False) | {"gibbs": True, "laplace": True}
     assert found["R-hat"].notna().to_dict() == dict.fromkeys(methods, False) | {"gibbs": True}
-    assert "of its own" in " ".join(diagnose(trees["cavi"]).remarks)
+    assert "of its own" in " ".join(diagnose(trees["cavi"]).problems)
     with pytest.raises(ZooError, match="exact"):
         fit(model, data, "exact")
 

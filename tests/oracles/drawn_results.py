@@ -5,6 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 from scipy import stats
+from scipy.signal import lfilter
 
 from inference.diagnostics.checks import problems_of
 
@@ -35,6 +36,18 @@ def shifted(by: float) -> np.ndarray:
     """Four chains with the same normal quantiles in other orders, two of them up and two of them down by ``by``."""
     quantiles = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
     return np.stack([RNG(c).permutation(quantiles) for c in range(4)]) + by * np.array([1, -1, 1, -1])[:, None]
+
+
+def wandering(carried: float) -> np.ndarray:
+    """Energies of unit variance whose E-BFMI is 2 (1 − carried)."""
+    noise = normal() * np.sqrt(1 - carried**2)
+    noise[:, 0] = normal(4, 1)[:, 0]
+    return lfilter([1.0], [1.0, -carried], noise, axis=1)
+
+
+def cut_off(share: float) -> dict[str, np.ndarray]:
+    """Statistics of trees, of which a share has the largest depth."""
+    return {"tree_depth": np.full((4, 500), 3), "reached_max_treedepth": np.arange(2000).reshape(4, 500) < share * 2000}
 
 
 def optimised(final: list[float], converged: bool = True, iterations: int = 7, distance: list[float] | None = None, **attrs):

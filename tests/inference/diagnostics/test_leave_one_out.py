@@ -14,8 +14,7 @@ from inference import compare, fit, refit_rows
 from inference.cli.comparing import print_comparison
 from inference.comparison.criteria import best_sizes
 from inference.comparison.refitting import Sample, averaged, bridged
-from inference.diagnostics.importance import leave_one_out, log_weights, pareto_k, smoothed_weights
-from inference.diagnostics.left_out import rows_left_out
+from inference.diagnostics.importance import leave_one_out, log_weights, pareto_k, rows_left_out, smoothed_weights
 from inference.methods.cavi import why_no_weights
 from models import MODELS, Data, Model, ZooError, load_data
 from models.data.documents import documents

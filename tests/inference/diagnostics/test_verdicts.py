@@ -9,7 +9,7 @@ import numpyro
 import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
-from drawn_results import RNG, drawn, failed, normal, optimised, shifted
+from drawn_results import RNG, cut_off, drawn, failed, normal, optimised, shifted, wandering
 from numpyro import distributions as dist
 from scipy import stats
 
@@ -45,6 +45,12 @@ def weighed(final: list[float], log_mass: list[float]) -> xr.DataTree:
     return tree
 
 
+def rare_visits(theta: np.ndarray) -> np.ndarray:
+    """The same draws in another order: each chain is in its upper tail once, for all of its draws there."""
+    largest = theta >= np.quantile(theta, 0.95, axis=1, keepdims=True)
+    return np.stack([np.concatenate([chain[~there], chain[there]]) for chain, there in zip(theta, largest, strict=True)])
+
+
 LATE = [0.0, -2e-6, *([-5.0] * 8)]  # beside 0 a gap of 2e-6 is another optimum
 SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = {  # diagnostic: one that passes, one that fails
     "interrupted": (lambda: drawn(normal()), lambda: drawn(normal(), interrupted=1)),
@@ -73,6 +79,9 @@ SIDES: dict[str, tuple[Callable[[], xr.DataTree], Callable[[], xr.DataTree]]] = 
         lambda: drawn(normal(), stats={"diverging": np.zeros((4, 500), bool)}),
         lambda: drawn(normal(), stats={"diverging": np.arange(2000).reshape(4, 500) == 7}),
     ),
+    "tail effective sample size": (lambda: drawn(normal(4, 150)), lambda: drawn(rare_visits(normal()))),
+    "energy": tuple((lambda c=c: drawn(normal(), stats={"energy": wandering(c)})) for c in (0.8, 0.9)),
+    "tree depth": tuple((lambda n=n: drawn(normal(), stats=cut_off(n))) for n in (0.09, 0.11)),
     "few ancestors": tuple((lambda n=n: drawn(normal(), effective_ancestors=f"[{n}]")) for n in (5.1, 4.9)),
     "Pareto k-hat": (
         lambda: drawn(normal(), "approximation", pareto_k=0.69),
@@ -115,7 +124,7 @@ def test_every_line_of_the_table_has_both_sides():
         "interrupted": 130,
         "other modes": 0,
         "heavier optimum": 0,
-        "no Pareto k-hat": 0,
+        "tree depth": 0,
         "Pareto k-hat of rows": 0,
     }
 
@@ -164,18 +173,6 @@ def test_sentences_are_whole():
             assert len(problem.sentence) <= 3 * 80
 
 
-def said_of(theta):
-    return next(problem.sentence for problem in problems_of(drawn(theta)) if problem.diagnostic == "R-hat")
-
-
-def test_the_chain_that_lies_apart_is_named():
-    """One chain elsewhere all the time; in its first half alone; two chains elsewhere, of which none is the one."""
-    late, elsewhere = np.arange(500) < 200, np.arange(4) == 2
-    assert "Chain 2 lies apart from the others. " in said_of(normal() + 9 * elsewhere[:, None])
-    assert "Chain 2 lies apart from the others in its first half. " in said_of(normal() + 9 * np.outer(elsewhere, late))
-    assert "lies apart" not in said_of(normal() + 9 * (np.arange(4) % 2)[:, None])
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # R-hat of many quantities
 
@@ -218,7 +215,7 @@ def test_one_quantity_with_many_draws_has_the_usual_threshold():
 
 def test_few_weights_have_a_lower_threshold_of_k():
     """1 − 1 / log10 S: ½ for 100 weights, 0.7 from 2154 on. Of fewer than there has to be for any k-hat, a line says so."""
-    assert "too few draws" in diagnose(drawn(normal(2, 10), "approximation", pareto_k=np.nan)).remarks[0]
+    assert "too few draws" in diagnose(drawn(normal(2, 10), "approximation", pareto_k=np.nan)).problems[0]
     for size, limit in ((100, 0.5), (1000, 2 / 3), (2200, 0.7), (10**6, 0.7)):
         one, other = (
             problem_of(verdict_on("Pareto k-hat"), Finding(np.array([k]), size=size)) for k in (limit - 1e-3, limit + 1e-3)

@@ -212,6 +212,44 @@ def test_steps_sum_to_sequences():
         stepwise(model(), fit(model(), DOCUMENTS, "em", max_iter=2, num_starts=1, progress=False), DOCUMENTS)
 
 
+@pytest.mark.parametrize("boundary", [True, False])
+def test_a_step_given_all_others(boundary):
+    """p(x_t | x without x_t) = p(x) / Σ_v p(x with v for x_t), by sums over all paths. A state cannot emit one symbol."""
+    sites = [dict(each) for each in SITES]
+    sites[1]["emission_probs"] = np.array([[0.7, 0.3, 0.0], [1e-200, 0.2, 0.8]])
+    if not boundary:
+        for each in sites:
+            moves = each["transition_probs"][:, :STATES]
+            each["transition_probs"] = moves / moves.sum(1, keepdims=True)
+    built = model(boundary=boundary)
+    found = stepwise(built, as_draws(sites), DOCUMENTS, given="others")["log_likelihood"].to_dataset()["x"]
+    wanted = []
+    for x, t in [(row, t) for row in rows(DOCUMENTS) for t in range(len(row))]:
+        until = None if boundary else len(x)
+        paths = list(product(range(STATES), repeat=len(x)))
+        others = [np.concatenate([x[:t], [v], x[t + 1 :]]) for v in range(SYMBOLS)]
+        density = np.array([[sum(joint(each, path, other, until) for path in paths) for other in others] for each in sites])
+        wanted.append(np.log(density[:, x[t]] / density.sum(1)))
+    np.testing.assert_allclose(found.values[0], np.transpose(wanted), rtol=1e-9)
+    with pytest.raises(ZooError, match="given='other' is not one of earlier, others \\(did you mean others"):
+        stepwise(built, as_draws(sites), DOCUMENTS, given="other")
+
+
+def test_a_step_that_one_state_alone_explains():
+    """What a state says of its own step does not enter: the other state is as probable before, and cannot be divided back."""
+    x = np.array([[0.0], [0.0], [100.0], [0.0]])
+    data = load_data(load_data(x)._replace(starts=np.array([0, 4])))
+    built = MODELS["hmm"](data, num_states=2, emission="gaussian", covariance="spherical", boundary=False)
+    sites = {
+        "start_probs": np.full(2, 0.5),
+        "transition_probs": np.full((2, 2), 0.5),
+        "mean": np.array([[0.0], [100.0]]),
+        "precision": np.ones(2),
+    }
+    found = stepwise(built, as_draws([sites] * 2), data, given="others")["log_likelihood"].to_dataset()["x"].values
+    np.testing.assert_allclose(found, np.log(0.5) - 0.5 * np.log(2 * np.pi), rtol=1e-12)
+
+
 def test_hostile_questions():
     with pytest.raises(ZooError, match="is not one of " + ", ".join(HOW)):
         decode(model(), SITES[0], NEW, "best")
