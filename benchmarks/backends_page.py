@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "backends"
 PAGE, PICTURE = FOLDER.parent / "sampler_costs.md", "sampler_costs.svg"
 ABOUT = """# What effective draws cost, by sampler
 
-Seven samplers of one posterior, for every model: do they agree, and what does an effective draw cost? Each sampler ran once, at
+Seven samplers of one posterior, model by model: do they agree, and what does an effective draw cost? Each sampler ran once, at
 its defaults, in a process with empty caches. This page is made by `uv run python -m benchmarks backends`, and
 `uv run python -m benchmarks backends hmm` measures one model anew.
 
@@ -45,6 +45,8 @@ def write_page(tasks: Mapping[str, Task]) -> None:
         paths = {model: FOLDER / f"{model}-{device}.csv" for model in tasks}
         tables = {model: pd.read_csv(path, index_col="sampler") for model, path in paths.items() if path.exists()}
         parts += [f"## In short, on a {device.upper()}\n", *_summary(tables)]
+        if missing := [f"`{model}`" for model in tasks if model not in tables]:
+            parts.append(f"Not measured yet: {', '.join(missing)}.\n")
         if device == "cpu":
             draw(tables).savefig(PAGE.with_name(PICTURE), metadata={"Date": None})
         parts += [_section(model, tasks[model], device, table) for model, table in tables.items()]

@@ -113,6 +113,8 @@ def compare(
         raise ZooError("these results have different numbers of rows: compare results of the same data")
     if not same_rows([table_of(tree) for tree in trees.values()]):
         raise ZooError("these results were fitted to different data: compare results of the same data")
+    if len({tree["log_likelihood"].attrs.get("given", "") for tree in trees.values() if "log_likelihood" in tree}) > 1:
+        raise ZooError("these results rate steps given the steps before, or given all others: call stepwise with one given=")
     summaries = {name: summarise(tree, "functionals") for name, tree in trees.items()}
     require_reference(reference, summaries)
     kinds = {(tree.attrs["model"], tree.attrs["num_parameters"]) for tree in trees.values()}

@@ -15,9 +15,10 @@ STILL = 1e-12  # relative spread of a quantity up to which it counts as rounding
 TAILS = (0.05, 0.95)  # probabilities of the quantiles behind a tail size
 GEOMETRY = {  # diagnostics of trajectories, and what to do where chains disagree, too
     "divergences": "Mend the divergences",
-    "energy": "Mend the energy",
+    "energy": "Reparametrise (see E-BFMI)",
     "tree depth": "Raise max_tree_depth",
 }
+MANY = {"divergences": 0.01, "tree depth": 0.5}  # shares of the trajectories that may keep chains at different places
 
 
 def standing_still(tree: xr.DataTree) -> Finding | None:
@@ -53,10 +54,9 @@ def agreement(tree: xr.DataTree) -> dict[str, Finding]:
             within[high] = np.nan_to_num(np.asarray(array_stats.ess(centred, **lead)))
         rhats = Finding(rhat, list(names), within, len(drawn))
         tail = np.asarray(array_stats.ess(drawn, **lead, method="tail", prob=TAILS))
-        details = {
-            "apart": _deviating_chain(drawn[..., rhat > largest_rhat(rhats)]),
-            "advice": _advice_to_chains(tree, float(np.nanmax(rhat))),
-        }
+        differing = drawn[..., rhat > largest_rhat(rhats)]
+        stay = chains > 1 and _stay_apart(differing)
+        details = {"apart": _deviating_chain(differing), "advice": _advice_to_chains(tree, stay)}
     return {
         "R-hat": rhats._replace(details=details),
         "effective sample size": Finding(size, list(names)),
@@ -64,20 +64,39 @@ def agreement(tree: xr.DataTree) -> dict[str, Finding]:
     }
 
 
-def _advice_to_chains(tree: xr.DataTree, rhat: float) -> str:
-    """What chains that disagree should do first, by the likely cause, and by the options that the method has."""
-    causes = judge(Kind.CHAINS, {name: found for name, measure in TRAJECTORIES.items() if (found := measure(tree)) is not None})
-    if causes:
-        return f"{GEOMETRY[causes[0].diagnostic]} first: it may be the cause"
+def _advice_to_chains(tree: xr.DataTree, apart: bool) -> str:
+    """What chains that disagree should do first, by the likely cause, and by the options that the method has.
+
+    Trajectories come first where a diagnostic of them fails; of chains that stay ``apart`` only where many of them fail.
+    """
     options = json.loads(tree.attrs.get("options", "{}"))
-    longer = "Warm up and run longer (num_warmup, num_samples)"
+    longer, crossing = "warm up and run longer (num_warmup, num_samples)", "tempered_gibbs where the model has it, or smc"
     if "num_moves" in options:
-        longer = "Take more particles and moves (num_samples, num_moves)"
+        longer = "take more particles and moves (num_samples, num_moves)"
+        crossing = "tempered_gibbs where the model has it"
     elif "num_temperatures" in options:
-        longer = "Take more temperatures (num_temperatures), and run longer"
-    if rhat > APART:
-        return f"Each may be at a mode of its own: use tempered_gibbs where the model has it, or smc. Else: {longer.lower()}"
-    return f"{longer}; if that does not help, the posterior has several modes and each chain is in its own"
+        longer, crossing = "take more temperatures (num_temperatures), and run longer", "smc"
+    failed = _failing_trajectories(tree, many=apart)
+    first = f"{GEOMETRY[failed[0]]} first. " if failed else ""
+    if apart:
+        return f"{first}Each may be at a mode of its own: use {crossing}, or {longer}"
+    return f"{first}{longer.capitalize()}; if that does not help, the posterior has several modes and each chain is in its own"
+
+
+def _failing_trajectories(tree: xr.DataTree, many: bool) -> list[str]:
+    """The diagnostics of trajectories that fail, in the order of causes; with ``many`` only where a large share does."""
+    findings = {name: finding for name, measure in TRAJECTORIES.items() if (finding := measure(tree)) is not None}
+    failed = [problem.diagnostic for problem in judge(Kind.CHAINS, findings)]
+    return [name for name in failed if not many or findings[name].details.get("share", 1.0) > MANY.get(name, 0.0)]
+
+
+def _stay_apart(drawn: np.ndarray) -> bool:
+    """Whether chains (chain, draw, Q) stay at different places: halves of each agree, and two are `APART`, in one quantity."""
+    half = drawn.shape[1] // 2
+    early, late = drawn[:, :half].mean(1), drawn[:, half:].mean(1)
+    within = np.sqrt(drawn[:, half:].var(1).mean(0))
+    settled = (np.abs(early - late) <= within).all(0)
+    return bool((settled & (np.ptp(late, axis=0) > APART * within)).any())
 
 
 def _deviating_chain(drawn: np.ndarray) -> str:
@@ -104,31 +123,43 @@ def _halves(drawn: np.ndarray) -> np.ndarray:
 
 
 def divergences(tree: xr.DataTree) -> Finding | None:
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
-    return Finding(np.array([int(stats["diverging"].sum())])) if "diverging" in stats else None
+    """The number of divergent transitions."""
+    stats = statistics_of(tree)
+    if "diverging" not in stats:
+        return None
+    return Finding(np.array([int(stats["diverging"].sum())]), details={"share": float(stats["diverging"].mean())})
 
 
 def energy(tree: xr.DataTree) -> Finding | None:
-    """E-BFMI of every chain of a method with trajectories; a trajectory that diverged may have no energy."""
-    from arviz_stats.base import array_stats
-
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
+    """E-BFMI of all chains together, whose energies vary about their own means. Trajectories that diverged do not count."""
+    stats = statistics_of(tree)
     if "energy" not in stats or stats.sizes["draw"] < FEWEST_ENERGIES:
         return None
-    chains = [chain[np.isfinite(chain)] for chain in stats["energy"].transpose("chain", "draw").values]
-    return Finding(
-        np.array([array_stats.bfmi(chain[None])[0] if len(chain) >= FEWEST_ENERGIES else np.nan for chain in chains]),
-        [f"chain {number}" for number in range(len(chains))],
-    )
+    of_draws = stats["energy"].transpose("chain", "draw").values.astype(float)
+    sound = np.isfinite(of_draws)
+    if "diverging" in stats:
+        sound &= ~stats["diverging"].transpose("chain", "draw").values.astype(bool)
+    of_draws = np.where(sound, of_draws, np.nan)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a chain that always diverged has no mean
+        changes = np.nanmean(np.diff(of_draws, axis=1) ** 2)
+        spread = np.nanmean((of_draws - np.nanmean(of_draws, axis=1, keepdims=True)) ** 2)
+        return Finding(np.array([changes / spread]))
 
 
 def tree_depth(tree: xr.DataTree) -> Finding | None:
-    """The share of trajectories that were cut off."""
-    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
+    """The share of trees that reached the largest depth."""
+    stats = statistics_of(tree)
     if "reached_max_treedepth" not in stats:
         return None
-    depth = json.loads(tree.attrs.get("options", "{}")).get("max_tree_depth", int(stats["tree_depth"].max()))
-    return Finding(np.array([float(stats["reached_max_treedepth"].mean())]), details={"depth": depth})
+    depth = json.loads(tree.attrs.get("options", "{}")).get("max_tree_depth")
+    share = float(stats["reached_max_treedepth"].mean())
+    return Finding(np.array([share]), details={"depth": "" if depth is None else f"={depth}", "share": share})
+
+
+def statistics_of(tree: xr.DataTree) -> xr.Dataset:
+    """The statistics of the method, an empty set where there are none."""
+    return tree["sample_stats"].to_dataset() if "sample_stats" in tree else xr.Dataset()
 
 
 # diagnostics of trajectories, in the order of causes

@@ -21,11 +21,12 @@ time, however many there are.
 The tail size is the smaller of those of the indicators of the 5 % and the 95 % quantile, on which intervals stand (Vehtari et
 al. 2021). Its estimates have a relative error of 0.15.
 
-E-BFMI of a chain, the mean squared change of its energy over the variance of the energy, fails below 0.3 (Betancourt 2016): new
-momenta then change the energy too little to bring the chain into the tails. Its relative error at 100 draws is a fifth.
+E-BFMI, the mean squared change of the energy of chains over its variance within them, fails below 0.3 (Betancourt 2016): new
+momenta then change the energy too little to bring a chain into the tails. All chains count together, as that of one short chain
+is known to a third at best; of fewer than 100 draws a chain it is not asked.
 
 Trees that reach max_tree_depth are right, and effective sizes count what they cost: a remark. Chains that disagree are told the
-first cause: divergences, energy, cut trees. Without them, several modes come first above an R-hat of 1.5, and last below.
+first cause: divergences, energy, cut trees. Several modes are named first where chains stay apart, and else last.
 
 Pareto k-hat of S weights fails above min(0.7, 1 − 1 / log10 S) (Vehtari et al. 2024).
 
@@ -58,8 +59,8 @@ RHAT = 1.01
 ESS = 400
 NOISE, TAIL_NOISE = 0.1, 0.15  # relative standard deviations of estimates of a bulk and a tail size of about `ESS`
 BFMI, FEWEST_ENERGIES = 0.3, 100  # the smallest E-BFMI, and the draws from which it is asked
-CUT = 0.1  # share of trajectories that reach max_tree_depth
-APART = 1.5  # R-hat of chains that have hardly anything in common
+CUT = 0.1  # share of trees that reach max_tree_depth
+APART = 3.0  # standard deviations within chains, between the means of chains that have hardly a draw in common
 PARETO_K = 0.7
 WITHIN, SUMMED = 1e-3, 1e-6  # nats, and a share of the log joint: the rounding of a sum of many rows in 24 bits
 UNVISITED = 0.05  # of the mass of the posterior, by an estimate
@@ -191,7 +192,7 @@ VERDICTS = (
         CHAINS,
         BELOW,
         BFMI,
-        "E-BFMI {value:.2f} < {limit:.1f} for {names}: trajectories hardly reach the tails, as in a funnel, so means and "
+        "E-BFMI {value:.2f} < {limit:.1f}: trajectories hardly reach the tails, as in a funnel, so means and "
         "intervals may be off. Reparametrise the program (a scale times standard normals), or use gibbs where the model has it",
     ),
     Verdict(
@@ -199,8 +200,8 @@ VERDICTS = (
         CHAINS,
         ABOVE,
         CUT,
-        "{value:.0%} of the trajectories end at max_tree_depth={depth}, before they turn back: draws are right, but alike. "
-        "Raise max_tree_depth, or rescale or reparametrise the program",
+        "{value:.0%} of the trees reach max_tree_depth{depth}, and may have ended before they turned back: draws are right, "
+        "but alike. Raise max_tree_depth, or rescale or reparametrise the program",
         FINISHED,
     ),
     Verdict(

@@ -62,6 +62,8 @@ def stepwise(model: Model, tree: xr.DataTree, data: Any, given: Given = "earlier
         "time": ("row", time + 1),
     }
     copied = tree.copy()
+    if "refits" in copied:  # of whole sequences, which are no steps
+        del copied["refits"]
     steps = xr.Dataset({"x": (("chain", "draw", "row"), values)}, coords=coords, attrs={"given": given})
     copied["log_likelihood"] = xr.DataTree(steps)
     return copied
