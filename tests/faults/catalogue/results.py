@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "standing-still-one-site",
-        f"{CHECKS}::_standing_still",
+        "inference/diagnostics/chains.py::standing_still",
         "site[:, :1]",
         "site[:1]",
         "a chain stands still if it equals the first chain",
