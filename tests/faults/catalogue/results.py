@@ -21,7 +21,7 @@ SHARES = "inference/topics/shares.py"
 FAULTS = (
     Fault(
         "rhat-one-chain",
-        f"{CHECKS}::_halves",
+        "inference/diagnostics/chains.py::_halves",
         "drawn[0, : 2 * half].reshape(2, half, *_1)",
         "drawn[0, : 2 * half].reshape(half, 2, *_1).swapaxes(0, 1)",
         "the halves of one chain are its even and odd draws, which always agree",
