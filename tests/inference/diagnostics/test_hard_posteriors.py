@@ -1,5 +1,7 @@
 """Posteriors that samplers get wrong: the verdict names the reason, and not another one."""
 
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -50,7 +52,7 @@ def test_programs_are_named_for_the_right_reason(case):
     assert wanted <= {problem.diagnostic for problem in stored(tree)}
     assert diagnose(tree).exit_status == 3
     assert advice in tree.attrs["problems"]
-    assert "mode of its own" not in tree.attrs["problems"]
+    assert not re.search(r"disagree\. (Chain [^.]*\. )?Each may be at a mode", tree.attrs["problems"])  # modes come second
 
 
 @pytest.mark.slow
