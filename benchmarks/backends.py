@@ -28,21 +28,17 @@ REFERENCE = "nuts"
 
 
 class Sampler(NamedTuple):
-    """A method, its options, and its default number of draws of a chain."""
+    """A method and its options."""
 
     method: str
-    num_samples: int
     options: Mapping[str, Any] = {}
 
 
 SAMPLERS = {
-    "nuts": Sampler("nuts", 1000),
-    "blackjax": Sampler("nuts", 1000, {"backend": "blackjax"}),
-    "nutpie": Sampler("nuts", 1000, {"backend": "nutpie"}),
-    "chees": Sampler("chees", 100),
-    "mclmc": Sampler("mclmc", 2000),
-    "smc": Sampler("smc", 1000),
-    "gibbs": Sampler("gibbs", 1000),
+    "nuts": Sampler("nuts"),
+    "blackjax": Sampler("nuts", {"backend": "blackjax"}),
+    "nutpie": Sampler("nuts", {"backend": "nutpie"}),
+    **{method: Sampler(method) for method in ("chees", "mclmc", "smc", "gibbs")},
 }
 TASKS = {
     "gmm": Task("blobs", {"num_rows": 100, "num_groups": 2}, {"num_components": 2}),
@@ -66,11 +62,13 @@ def sampled(model: str, sampler: str, more: int, out: str) -> dict[str, float]:
     """In a fresh process: one fit, saved to ``out``; its log evidence with the error, NaN where none is known."""
     from inference import fit
     from inference.evidence.bridge import bridge_evidence
+    from inference.methods.method import method_named
     from inference.runtime.files import write_netcdf
     from models import MODELS, load_data
     from models.errors import ZooError
 
-    task, (method, draws, options) = TASKS[model], SAMPLERS[sampler]
+    task, (method, options) = TASKS[model], SAMPLERS[sampler]
+    draws = method_named(method).options().num_samples
     data = load_data(task.data, **task.data_options)
     built = MODELS[model](data, **task.options)
     tree = fit(built, data, method, num_samples=more * draws, seed=more, **options)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 FOLDER = Path(__file__).parents[1] / "docs" / "backends"
-PAGE, PICTURE = FOLDER.parent / "sampler_costs.md", "sampler_costs.svg"
+PAGE = FOLDER.parent / "sampler_costs.md"
 ABOUT = """# What effective draws cost, by sampler
 
 Seven samplers of one posterior, model by model: do they agree, and what does an effective draw cost? Each sampler ran once, at
@@ -44,18 +44,17 @@ def write_page(tasks: Mapping[str, Task]) -> None:
     for device in sorted(devices):
         paths = {model: FOLDER / f"{model}-{device}.csv" for model in tasks}
         tables = {model: pd.read_csv(path, index_col="sampler") for model, path in paths.items() if path.exists()}
-        parts += [f"## In short, on a {device.upper()}\n", *_summary(tables)]
+        parts += [f"## In short, on a {device.upper()}\n", *_summary(tables, picture := f"sampler_costs_{device}.svg")]
         if missing := [f"`{model}`" for model in tasks if model not in tables]:
             parts.append(f"Not measured yet: {', '.join(missing)}.\n")
-        if device == "cpu":
-            draw(tables).savefig(PAGE.with_name(PICTURE), metadata={"Date": None})
+        draw(tables).savefig(PAGE.with_name(picture), metadata={"Date": None})
         parts += [_section(model, tasks[model], device, table) for model, table in tables.items()]
     PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
-def _summary(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Effective draws a second of all models and samplers, after and with compilation."""
-    parts = [f"![Effective draws a second]({PICTURE})\n"]
+def _summary(tables: Mapping[str, pd.DataFrame], picture: str) -> list[str]:
+    """Effective draws a second of all models and samplers, without and with compilation."""
+    parts = [f"![Effective draws a second]({picture})\n"]
     for column, title in (("ESS/s", "without compilation"), ("ESS/s in all", "with compilation")):
         whole = pd.DataFrame({model: _marked(table, column) for model, table in tables.items()}).T
         parts += [

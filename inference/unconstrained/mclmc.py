@@ -10,7 +10,7 @@ end, or the chain stays: the posterior is invariant, unlike under the unadjusted
 
 The warm-up tunes the step size to an acceptance of ``target_accept`` and the metric in windows, as that of ``nuts`` does.
 A trajectory that is all but sure to be rejected counts as divergent: the steps are too long where it went, as in the neck of a
-funnel, which chains then avoid. In posteriors without necks, smallest acceptances of 8,000 were 0.006 to 0.5.
+funnel, which chains then avoid.
 How this can mislead: as ``nuts``, and short trajectories explore long scales by diffusion, so that chains need more draws.
 """
 

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import xarray as xr
 from naive import near
 from rich.console import Console
 
@@ -137,6 +138,16 @@ def test_one_sequence_has_no_elpd_but_over_its_steps(capsys):
     assert "inference.stepwise(model, result, data)" in " ".join(capsys.readouterr().out.split())
     steps = compare({"gibbs": stepwise(model, tree, data)})
     assert np.isfinite(steps.table[["elpd", "se"]]).all(axis=None)
+    others = stepwise(model, tree, data, given="others")
+    with pytest.raises(ZooError, match="call stepwise with one given="):
+        compare({"earlier": stepwise(model, tree, data), "others": others})
+    refitted = tree.copy()  # the refit of a sequence is none of its first step
+    refitted["refits"] = xr.DataTree(xr.Dataset({"elpd": ("row", [-999.0])}, coords={"row": [0]}))
+    assert near(
+        compare({"a": stepwise(model, refitted, data, given="others")}).table["elpd"],
+        compare({"a": others}).table["elpd"],
+        rtol=0,
+    )
     assert all("Pareto k-hat" in note for note in steps.notes)  # of so few draws; nothing else is in the way
 
 
